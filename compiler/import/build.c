@@ -136,6 +136,11 @@ bool imp_axis(struct imp *im, int64_t *axis, int rank)
     return true;
 }
 
+struct ir_value *imp_select(struct imp *im, struct ir_value *c, struct ir_value *x, struct ir_value *y)
+{
+    return imp_tri(im, IR_select, c, x, y);
+}
+
 /* -- Regions */
 
 struct ir_block *imp_open_region(struct imp *im, struct ir_node *parent, struct ir_builder *saved)
@@ -349,7 +354,7 @@ struct ir_value *imp_gather_row(struct imp *im, struct ir_value *table, struct i
         return imp_gather(im, table, wide, 0);
     struct ir_value *end = imp_dim_value(im, imp_dim(table, 0)),
                     *back = imp_bin(im, IR_lt, wide, imp_int(im, TCC_I64, 0));
-    return imp_gather(im, table, imp_tri(im, IR_select, back, end, wide), 0);
+    return imp_gather(im, table, imp_select(im, back, end, wide), 0);
 }
 
 struct ir_value *imp_pad(struct imp *im, struct ir_value *x, struct ir_value *fill, const ir_expr *before,
@@ -441,7 +446,7 @@ struct ir_value *imp_reduce_all(struct imp *im, enum ir_op op, struct ir_value *
 struct ir_value *imp_log_sum_exp(struct imp *im, struct ir_value *x, int n, const int64_t *axes, bool keep)
 {
     struct ir_value *top = imp_reduce(im, IR_reduce_max, x, n, axes, true);
-    top = imp_tri(im, IR_select, imp_un(im, IR_isinf, top), imp_like(im, top, 0), top);
+    top = imp_select(im, imp_un(im, IR_isinf, top), imp_like(im, top, 0), top);
     struct ir_value *sum =
         imp_reduce(im, IR_reduce_sum, imp_un(im, IR_exp, imp_bin(im, IR_sub, x, top)), n, axes, true);
     struct ir_value *y = imp_bin(im, IR_add, imp_un(im, IR_log, sum), top);
@@ -687,9 +692,8 @@ struct ir_value *imp_dropout(struct imp *im, struct ir_value *x, struct ir_value
         *mask = imp_bin(im, IR_or, *mask, imp_un(im, IR_not, training));
     struct ir_value *scale = imp_bin(im, IR_div, one, imp_bin(im, IR_sub, one, p));
     if (training)
-        scale = imp_tri(im, IR_select, training, scale, one);
-    return x ? imp_tri(im, IR_select, *mask, imp_bin(im, IR_mul, x, imp_cast(im, scale, imp_dtype(x))),
-                       imp_like(im, x, 0))
+        scale = imp_select(im, training, scale, one);
+    return x ? imp_select(im, *mask, imp_bin(im, IR_mul, x, imp_cast(im, scale, imp_dtype(x))), imp_like(im, x, 0))
              : NULL;
 }
 

@@ -67,7 +67,7 @@ static bool take_diagonal(struct imp *im, struct term *t, int first, int second)
     dims[second] = dims[first];
     t->v = imp_expand(im, t->v, t->n, dims);
     struct ir_value *i = imp_iota(im, t->n, dims, first, TCC_I64), *l = imp_iota(im, t->n, dims, second, TCC_I64);
-    struct ir_value *on = imp_tri(im, IR_select, imp_bin(im, IR_eq, i, l), t->v, imp_like(im, t->v, 0));
+    struct ir_value *on = imp_select(im, imp_bin(im, IR_eq, i, l), t->v, imp_like(im, t->v, 0));
     int64_t axis = second;
     t->v = imp_reduce(im, IR_reduce_sum, on, 1, &axis, false);
     memmove(t->label + second, t->label + second + 1, (size_t)(t->n - second - 1));

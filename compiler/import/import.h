@@ -160,6 +160,8 @@ struct ir_value *imp_bin(struct imp *im, enum ir_op op, struct ir_value *x, stru
 /* x op v, in the type of x */
 struct ir_value *imp_with(struct imp *im, enum ir_op op, struct ir_value *x, double v);
 struct ir_value *imp_tri(struct imp *im, enum ir_op op, struct ir_value *x, struct ir_value *y, struct ir_value *z);
+/* x where c is true, else y */
+struct ir_value *imp_select(struct imp *im, struct ir_value *c, struct ir_value *x, struct ir_value *y);
 /* An elementwise formula in the language of ir/scalar.def's bodies, of any of its words: operands x y z u v w, in that
  * order; literals are of the type of what they stand beside. With numbers, too (a b c d): IMP_NUMBERS(...). */
 struct ir_value *imp_formula_of(struct imp *im, const char *text, const double *numbers,

@@ -17,7 +17,7 @@ struct ir_value *imp_likelihood(struct imp *im, struct imp_labels_loss *l)
     l->kept = l->w = NULL;
     if (l->ignores) {
         l->kept = imp_bin(im, IR_ne, target, imp_int(im, TCC_I64, l->ignored));
-        target = imp_tri(im, IR_select, l->kept, target, imp_int(im, TCC_I64, 0));
+        target = imp_select(im, l->kept, target, imp_int(im, TCC_I64, 0));
     }
     struct ir_value *picked = imp_gather_elements(im, l->logs, imp_unsqueeze(im, target, 1, &axis), (int)axis);
     struct ir_value *loss = imp_un(im, IR_neg, imp_squeeze(im, picked, 1, &axis));
@@ -26,8 +26,7 @@ struct ir_value *imp_likelihood(struct imp *im, struct imp_labels_loss *l)
     if (l->weight)
         l->w = imp_gather(im, imp_cast(im, l->weight, imp_dtype(loss)), target, 0);
     if (l->kept)
-        l->w = l->w ? imp_tri(im, IR_select, l->kept, l->w, imp_like(im, loss, 0))
-                    : imp_cast(im, l->kept, imp_dtype(loss));
+        l->w = l->w ? imp_select(im, l->kept, l->w, imp_like(im, loss, 0)) : imp_cast(im, l->kept, imp_dtype(loss));
     return l->w ? imp_bin(im, IR_mul, loss, l->w) : loss;
 }
 

@@ -101,9 +101,9 @@ static bool check_statistics(struct imp *im, const struct ir_value *x, int n, co
 /* What a running statistic becomes: as it was where the batch, of `count` values, is empty, as in PyTorch. */
 static struct ir_value *run_on(struct imp *im, struct ir_value *count, struct ir_value *running, struct ir_value *next)
 {
-    return count && next ? imp_tri(im, IR_select, imp_bin(im, MUTANT(336, IR_gt, IR_ge), count, imp_like(im, count, 0)),
-                                   next, running)
-                         : NULL;
+    return count && next
+               ? imp_select(im, imp_bin(im, MUTANT(336, IR_gt, IR_ge), count, imp_like(im, count, 0)), next, running)
+               : NULL;
 }
 
 /* Of each channel, or (axis < 0) of each element of a sample. */

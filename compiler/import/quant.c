@@ -105,7 +105,7 @@ struct ir_value *imp_dynamic_quantize(struct imp *im, struct ir_value *x, bool r
     struct ir_value *range = MUTANT(126, imp_bin(im, IR_sub, hi, lo), hi);
     *scale = imp_bin(im, IR_div, range, imp_like(im, x, 255));
     if (*scale) /* nothing but zeros, or nothing at all: 1, as ONNX Runtime has it */
-        *scale = imp_tri(im, IR_select, imp_bin(im, IR_eq, range, zero), imp_like(im, x, 1), *scale);
+        *scale = imp_select(im, imp_bin(im, IR_eq, range, zero), imp_like(im, x, 1), *scale);
     *point = imp_bin(im, IR_sub, zero, imp_bin(im, IR_div, lo, *scale));
     if (!*point)
         return NULL;

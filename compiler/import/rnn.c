@@ -149,8 +149,8 @@ static bool body(struct imp *im, const struct imp_rnn *r, struct ir_value **carr
     if (r->lens) {
         struct ir_value *live = imp_bin(im, IR_lt, t, r->lens); /* [b, 1] */
         for (int k = 0; k < nstate; k++)
-            state[k] = imp_tri(im, IR_select, live, state[k], carried[k]);
-        y = imp_tri(im, IR_select, live, y, imp_like(im, y, 0));
+            state[k] = imp_select(im, live, state[k], carried[k]);
+        y = imp_select(im, live, y, imp_like(im, y, 0));
     }
     for (int k = 0; k < nstate; k++)
         out[k] = state[k];

@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 /*
- * What the file is when it is no model of the front end's, as the end of a sentence that also names what works; NULL when nothing
- * else is recognised. The text is static or in `text`.
+ * What the file is when it is no model of the front end's, as the end of a sentence that also names what works; NULL
+ * when nothing else is recognised.
  */
 const char *imp_sniff(const uint8_t *data, uint64_t size);
 

@@ -332,7 +332,7 @@ enum imp_joining imp_joining(struct imp *im, ir_expr a, ir_expr b)
 /* That of a if b is the same, else -1, which no size can be: the run ends where it is bound. */
 static struct ir_value *no_size(struct imp *im, struct ir_value *a, struct ir_value *b)
 {
-    return imp_tri(im, IR_select, imp_bin(im, IR_eq, a, b), a, imp_int(im, TCC_I64, -1));
+    return imp_select(im, imp_bin(im, IR_eq, a, b), a, imp_int(im, TCC_I64, -1));
 }
 
 ir_expr imp_join(struct imp *im, ir_expr a, ir_expr b)
@@ -348,8 +348,8 @@ ir_expr imp_join(struct imp *im, ir_expr a, ir_expr b)
     }
     ir_expr both;
     struct ir_value *one = imp_int(im, TCC_I64, 1), *va = imp_dim_value(im, a), *vb = imp_dim_value(im, b);
-    struct ir_value *size = imp_tri(im, IR_select, imp_bin(im, IR_eq, vb, one), va, no_size(im, va, vb));
-    size = imp_tri(im, IR_select, imp_bin(im, IR_eq, va, one), vb, size);
+    struct ir_value *size = imp_select(im, imp_bin(im, IR_eq, vb, one), va, no_size(im, va, vb));
+    size = imp_select(im, imp_bin(im, IR_eq, va, one), vb, size);
     if (imp_bound_exprs(im, size, 1, 0, IMP_MAX_DIM, &both) != 1)
         return NULL;
     if (im->b.block == im->func->body) /* inside a region it means nothing elsewhere */

@@ -94,7 +94,7 @@ static bool add_bias(struct imp *im, struct bias *b, struct ir_value *v)
 
 static bool add_allowed(struct imp *im, struct bias *b, struct ir_value *allowed)
 {
-    return add_bias(im, b, imp_tri(im, IR_select, allowed, imp_like(im, b->q, 0), imp_like(im, b->q, -INFINITY)));
+    return add_bias(im, b, imp_select(im, allowed, imp_like(im, b->q, 0), imp_like(im, b->q, -INFINITY)));
 }
 
 /* The mask may be shorter than the keys: what is missing is masked. */
@@ -147,7 +147,7 @@ static struct ir_value *guarded_softmax(struct imp *im, struct ir_value *scores,
     if (last < 0)
         return p;
     struct ir_value *top = imp_reduce(im, IR_reduce_max, bias, 1, &last, true);
-    return imp_tri(im, IR_select, imp_bin(im, IR_eq, top, imp_like(im, bias, -INFINITY)), imp_like(im, p, 0), p);
+    return imp_select(im, imp_bin(im, IR_eq, top, imp_like(im, bias, -INFINITY)), imp_like(im, p, 0), p);
 }
 
 struct ir_value *imp_softcap(struct imp *im, struct ir_value *x, double cap)
@@ -371,9 +371,9 @@ bool onnx_op_tensor_scatter(struct imp *im)
     if (!strcmp(imp_s(im, "mode", "linear"), "circular"))
         index = imp_bin(im, IR_mod, index, imp_dim_value(im, imp_dim(cache, (int)axis)));
     if (at && index) /* a negative position is one of no entry */
-        index = imp_tri(im, IR_select,
-                        imp_bin(im, IR_lt, imp_along(im, at, 0, rank), imp_like(im, imp_along(im, at, 0, rank), 0)),
-                        imp_dim_value(im, imp_dim(cache, (int)axis)), index);
+        index =
+            imp_select(im, imp_bin(im, IR_lt, imp_along(im, at, 0, rank), imp_like(im, imp_along(im, at, 0, rank), 0)),
+                       imp_dim_value(im, imp_dim(cache, (int)axis)), index);
     struct ir_value *in[] = {cache, index, update};
     return imp_out(im, 0,
                    imp_op(im, IR_scatter_elements, 3, in,

@@ -27,7 +27,7 @@ bool contrib_mask(struct imp *im, struct contrib_attention *a, struct ir_value *
 {
     enum tcc_dtype wide = imp_dtype(a->q) == TCC_F64 ? TCC_F64 : TCC_F32;
     struct ir_value *zero = imp_num(im, wide, 0), *hidden = imp_num(im, wide, filter);
-    struct ir_value *v = allowed ? imp_tri(im, IR_select, allowed, zero, hidden) : NULL;
+    struct ir_value *v = allowed ? imp_select(im, allowed, zero, hidden) : NULL;
     return v && contrib_add_bias(im, a, v);
 }
 

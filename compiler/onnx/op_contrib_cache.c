@@ -49,7 +49,7 @@ static bool read_cache(struct imp *im, const struct ir_value *q, struct cache *c
     if (all_new == IR_YES)
         old = imp_bin(im, IR_mul, old, zero);
     else if (all_new != IR_NO)
-        old = imp_tri(im, IR_select, imp_bin(im, IR_eq, imp_dim_value(im, c->total), news), zero, old);
+        old = imp_select(im, imp_bin(im, IR_eq, imp_dim_value(im, c->total), news), zero, old);
     if (!imp_check_all(im, old, ir_sub(im->ctx, c->total, imp_dim(q, 2)),
                        "the number of keys in front of a sample's new ones (seqlens_k + 1 less these)"))
         return false;

@@ -215,7 +215,7 @@ static bool split_rows(struct imp *im, const struct blocks *b, struct ir_value *
     struct ir_value *which = imp_iota(im, 1, &dims[2], 0, TCC_I32);
     for (int i = 0; i < p->per; i++) {
         struct ir_value *own = imp_bin(im, IR_eq, which, imp_int(im, TCC_I32, i));
-        own = imp_tri(im, IR_select, own, x, imp_num(im, TCC_F32, 0));
+        own = imp_select(im, own, x, imp_num(im, TCC_F32, 0));
         if (!(p->x[i] = imp_reduce(im, IR_reduce_sum, own, 1, &last, false)))
             return false;
     }

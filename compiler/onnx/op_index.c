@@ -94,7 +94,7 @@ bool onnx_op_trilu(struct imp *im)
     by = k ? imp_tri(im, IR_clip, by, imp_int(im, TCC_I64, -IMP_MAX_DIM), imp_int(im, TCC_I64, IMP_MAX_DIM)) : NULL;
     struct ir_value *edge = k ? imp_bin(im, IR_add, row, by) : row;
     struct ir_value *keep = imp_bin(im, imp_i(im, "upper", 1) ? IR_ge : IR_le, column, edge);
-    return imp_out(im, 0, imp_tri(im, IR_select, keep, x, imp_like(im, x, 0)));
+    return imp_out(im, 0, imp_select(im, keep, x, imp_like(im, x, 0)));
 }
 
 bool onnx_op_eyelike(struct imp *im)
@@ -126,11 +126,11 @@ bool onnx_op_onehot(struct imp *im)
         return false;
     struct ir_value *index = imp_unsqueeze(im, imp_cast(im, x, TCC_I64), 1, &axis);
     struct ir_value *count = imp_dim_value(im, n), *zero = imp_int(im, TCC_I64, 0);
-    index = imp_tri(im, IR_select, imp_bin(im, IR_lt, index, zero), imp_bin(im, IR_add, index, count), index);
+    index = imp_select(im, imp_bin(im, IR_lt, index, zero), imp_bin(im, IR_add, index, count), index);
     struct ir_value *on =
         imp_bin(im, IR_eq, index, imp_along(im, imp_iota(im, 1, &n, 0, TCC_I64), (int)axis, imp_rank(x) + 1));
     ir_expr one = ir_const(im->ctx, 1), none = ir_const(im->ctx, 0);
     struct ir_value *off_value = imp_reshape(im, imp_slice1(im, values, 0, none, one), 0, NULL);
     struct ir_value *on_value = imp_reshape(im, imp_slice1(im, values, 0, one, one), 0, NULL);
-    return imp_out(im, 0, imp_tri(im, IR_select, on, on_value, off_value));
+    return imp_out(im, 0, imp_select(im, on, on_value, off_value));
 }

@@ -356,7 +356,7 @@ bool onnx_op_max_roi_pool(struct imp *im)
     row = imp_bin(im, IR_add, imp_bin(im, IR_mul, row, imp_dim_value(im, dims[1])), imp_iota(im, 4, parts, 1, TCC_I64));
     row = imp_bin(im, IR_add, imp_bin(im, IR_mul, row, imp_dim_value(im, plane)), imp_bin(im, IR_max, at, zero));
     struct ir_value *y = row ? imp_gather(im, imp_reshape(im, x, 1, &all), row, 0) : NULL;
-    return y && imp_out(im, 0, imp_tri(im, IR_select, imp_bin(im, IR_lt, at, zero), imp_like(im, x, 0), y));
+    return y && imp_out(im, 0, imp_select(im, imp_bin(im, IR_lt, at, zero), imp_like(im, x, 0), y));
 }
 
 bool onnx_op_grid_sample(struct imp *im)

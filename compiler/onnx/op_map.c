@@ -98,7 +98,7 @@ bool onnx_op_bitshift(struct imp *im)
 bool onnx_op_where(struct imp *im)
 {
     struct ir_value *c = imp_tensor(im, 0), *x = c ? imp_tensor(im, 1) : NULL, *y = x ? imp_tensor(im, 2) : NULL;
-    return y && imp_out(im, 0, imp_tri(im, IR_select, c, x, y));
+    return y && imp_out(im, 0, imp_select(im, c, x, y));
 }
 
 bool onnx_op_isinf(struct imp *im)

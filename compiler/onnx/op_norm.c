@@ -222,6 +222,6 @@ bool onnx_op_lp_norm(struct imp *im)
     struct ir_value *sum = imp_reduce(im, IR_reduce_sum, imp_un(im, p == 1 ? IR_abs : IR_square, x), 1, &axis, true);
     struct ir_value *norm = p == 1 ? sum : imp_un(im, IR_sqrt, sum);
     struct ir_value *none = norm ? imp_bin(im, IR_eq, norm, imp_like(im, x, 0)) : NULL;
-    struct ir_value *y = imp_bin(im, IR_div, x, imp_tri(im, IR_select, none, imp_like(im, x, 1), norm));
+    struct ir_value *y = imp_bin(im, IR_div, x, imp_select(im, none, imp_like(im, x, 1), norm));
     return imp_out(im, 0, y);
 }

@@ -52,7 +52,7 @@ bool onnx_op_qlinear_map2(struct imp *im)
 bool onnx_op_qlinear_where(struct imp *im)
 {
     struct ir_value *c = imp_tensor(im, 0), *a = c ? real_of(im, 1) : NULL, *b = a ? real_of(im, 4) : NULL;
-    return b && quantised(im, imp_tri(im, IR_select, c, a, b), 7, type_of(im, 1));
+    return b && quantised(im, imp_select(im, c, a, b), 7, type_of(im, 1));
 }
 
 bool onnx_op_qlinear_softmax(struct imp *im)

@@ -43,15 +43,15 @@ static struct ir_value *resolve_shape(struct imp *im, struct ir_value *x, struct
             return imp_unsupported(im, "more than %d dims", TCC_MAX_RANK), NULL;
         for (int k = 0; k < n; k++)
             own[k] = k < imp_rank(x) ? imp_dim(x, MUTANT(110, k, 0)) : ir_const(im->ctx, -2); /* refused */
-        shape = imp_tri(im, IR_select, imp_bin(im, IR_eq, shape, zero), imp_dims(im, (int)n, own), shape);
+        shape = imp_select(im, imp_bin(im, IR_eq, shape, zero), imp_dims(im, (int)n, own), shape);
     }
     /* One -1 is open; other negative numbers stay, and are refused when they are bound. */
     struct ir_value *open = imp_bin(im, IR_eq, shape, imp_int(im, TCC_I64, -1));
     struct ir_value *count = imp_reduce(im, IR_reduce_sum, imp_cast(im, open, TCC_I64), 1, &axis, false);
     open = imp_bin(im, IR_and, open, imp_bin(im, IR_le, count, one));
-    struct ir_value *rest = imp_reduce(im, IR_reduce_prod, imp_tri(im, IR_select, open, one, shape), 1, &axis, false);
+    struct ir_value *rest = imp_reduce(im, IR_reduce_prod, imp_select(im, open, one, shape), 1, &axis, false);
     struct ir_value *all = imp_dim_value(im, ir_num_elements(im->ctx, x->type));
-    return imp_tri(im, IR_select, open, imp_bin(im, IR_div, all, imp_bin(im, IR_max, rest, one)), shape);
+    return imp_select(im, open, imp_bin(im, IR_div, all, imp_bin(im, IR_max, rest, one)), shape);
 }
 
 /* -1 becomes what is left, 0 the operand's own dim. */

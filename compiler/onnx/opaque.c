@@ -90,7 +90,7 @@ bool imp_unsqueeze_opaque(struct imp *im, int n)
     if (!imp_rank(x))
         return before && reshape_bound(im, x, imp_splat(im, TCC_I64, 1, 1, before->type->dim));
     before = imp_bin(im, IR_min, before, imp_int(im, TCC_I64, imp_rank(x) - 1));
-    return reshape_bound(im, x, imp_tri(im, IR_select, mask, one, imp_gather(im, imp_shape(im, x), before, 0)));
+    return reshape_bound(im, x, imp_select(im, mask, one, imp_gather(im, imp_shape(im, x), before, 0)));
 }
 
 /*
@@ -109,13 +109,13 @@ struct ir_value *imp_reduce_scatter(struct imp *im, struct ir_value *x, struct i
         return imp_unsupported(im, "axes known only at run time, of a scalar or possibly none"), NULL;
     struct ir_value *mask = mask_of(im, axes, rank), *shape = imp_shape(im, x), *one = imp_int(im, TCC_I64, 1),
                     *zero = imp_int(im, TCC_I64, 0);
-    struct ir_value *reduced = imp_tri(im, IR_select, mask, one, shape);
-    *count = imp_reduce(im, IR_reduce_prod, imp_tri(im, IR_select, mask, shape, one), 1, &axis, false);
+    struct ir_value *reduced = imp_select(im, mask, one, shape);
+    *count = imp_reduce(im, IR_reduce_prod, imp_select(im, mask, shape, one), 1, &axis, false);
     struct ir_value *stride = reduced ? imp_op(im, IR_cumprod, 1, &reduced,
                                                IR_ATTRS(ir_attr_i(IR_ATTR_axis, 0), ir_attr_i(IR_ATTR_exclusive, 1),
                                                         ir_attr_i(IR_ATTR_reverse, 1)))
                                       : NULL;
-    stride = imp_tri(im, IR_select, mask, zero, stride);
+    stride = imp_select(im, mask, zero, stride);
     struct ir_value *place = NULL;
     for (int k = 0; k < rank; k++) {
         struct ir_value *s = imp_reshape(
@@ -160,7 +160,7 @@ bool imp_cumulate_opaque(struct imp *im)
             imp_op(im, (enum ir_op)im->row->arg, 1, &x,
                    IR_ATTRS(ir_attr_i(IR_ATTR_axis, k), ir_attr_i(IR_ATTR_exclusive, imp_i(im, "exclusive", 0)),
                             ir_attr_i(IR_ATTR_reverse, imp_i(im, "reverse", 0))));
-        y = y ? imp_tri(im, IR_select, imp_bin(im, IR_eq, axis, imp_int(im, TCC_I64, k)), v, y) : v;
+        y = y ? imp_select(im, imp_bin(im, IR_eq, axis, imp_int(im, TCC_I64, k)), v, y) : v;
     }
     return imp_out(im, 0, y);
 }
@@ -196,18 +196,17 @@ bool imp_slice_opaque(struct imp *im)
                         "the step along axis %d is 0", k))
             return false;
     struct ir_value *back = imp_bin(im, IR_lt, step, zero);
-    struct ir_value *bottom = imp_tri(im, IR_select, back, minus, zero);
-    struct ir_value *top = imp_tri(im, IR_select, back, imp_bin(im, IR_sub, dim, one), dim);
-    start = imp_tri(im, IR_select, imp_bin(im, IR_lt, start, zero), imp_bin(im, IR_add, start, dim), start);
-    end = imp_tri(im, IR_select, imp_bin(im, IR_lt, end, zero), imp_bin(im, IR_add, end, dim), end);
+    struct ir_value *bottom = imp_select(im, back, minus, zero);
+    struct ir_value *top = imp_select(im, back, imp_bin(im, IR_sub, dim, one), dim);
+    start = imp_select(im, imp_bin(im, IR_lt, start, zero), imp_bin(im, IR_add, start, dim), start);
+    end = imp_select(im, imp_bin(im, IR_lt, end, zero), imp_bin(im, IR_add, end, dim), end);
     start = imp_tri(im, IR_clip, start, bottom, top);
     end = imp_tri(im, IR_clip, end, bottom, top);
     /* count = ceil((end - start) / step), at least 0; the spans have the step's sign or are empty. */
     struct ir_value *span = imp_un(im, IR_abs, imp_bin(im, IR_sub, end, start)), *stride = imp_un(im, IR_abs, step);
-    struct ir_value *empty =
-        imp_tri(im, IR_select, back, imp_bin(im, IR_ge, end, start), imp_bin(im, IR_le, end, start));
+    struct ir_value *empty = imp_select(im, back, imp_bin(im, IR_ge, end, start), imp_bin(im, IR_le, end, start));
     struct ir_value *full = imp_bin(im, IR_div, imp_bin(im, IR_sub, imp_bin(im, IR_add, span, stride), one), stride);
-    struct ir_value *taken = imp_tri(im, IR_select, empty, zero, full);
+    struct ir_value *taken = imp_select(im, empty, zero, full);
     if (imp_bound_exprs(im, start, TCC_MAX_RANK, -1, IMP_MAX_DIM, first) < 0 ||
         imp_bound_exprs(im, taken, TCC_MAX_RANK, 0, IMP_MAX_DIM, count) < 0)
         return false;

@@ -247,9 +247,10 @@ static struct ir_value *values_only(struct pt2 *p, struct ir_value *old, struct 
 {
     if (!old || !to || !p->im->train || !imp_is_float(to))
         return to;
-    struct ir_value *odd = pt2_bin(p, IR_or, pt2_un(p, IR_isnan, old), pt2_un(p, IR_isinf, old));
-    old = pt2_choose(p, odd, imp_like(p->im, old, 0), old);
-    return pt2_bin(p, IR_add, pt2_without_gradient(p, to), pt2_bin(p, IR_sub, old, pt2_without_gradient(p, old)));
+    struct ir_value *odd = imp_bin(p->im, IR_or, imp_un(p->im, IR_isnan, old), imp_un(p->im, IR_isinf, old));
+    old = imp_select(p->im, odd, imp_like(p->im, old, 0), old);
+    return imp_bin(p->im, IR_add, pt2_without_gradient(p, to),
+                   imp_bin(p->im, IR_sub, old, pt2_without_gradient(p, old)));
 }
 
 /* What may be the same memory holds nobody knows what from now on. */

@@ -54,7 +54,7 @@ static struct ir_value *averaging(struct pt2 *p, enum tcc_dtype d, ir_expr out, 
     struct ir_value *covers = imp_bin(im, IR_and, imp_bin(im, IR_ge, at, first), imp_bin(im, IR_le, at, last));
     struct ir_value *length = imp_bin(im, IR_add, imp_bin(im, IR_sub, last, first), imp_int(im, TCC_I64, 1));
     struct ir_value *part = imp_bin(im, IR_div, imp_num(im, d, 1), imp_cast(im, length, d));
-    return imp_tri(im, IR_select, covers, part, imp_num(im, d, 0));
+    return imp_select(im, covers, part, imp_num(im, d, 0));
 }
 
 /* The axis at `axis` multiplied by a matrix [out, in], or by its transpose. */

@@ -42,9 +42,9 @@ static struct pt2_complex logarithm(struct pt2 *p, struct pt2_complex z)
 /* (a - b)(a + b) + 2abi */
 static struct pt2_complex square(struct pt2 *p, struct pt2_complex z)
 {
-    struct ir_value *product = pt2_bin(p, IR_mul, z.re, z.im);
+    struct ir_value *product = imp_bin(p->im, IR_mul, z.re, z.im);
     return (struct pt2_complex){imp_formula(p->im, "(x - y) * (x + y)", z.re, z.im),
-                                pt2_bin(p, IR_add, product, product)};
+                                imp_bin(p->im, IR_add, product, product)};
 }
 
 /* With t = sqrt((|a| + |z|) / 2): t + b / 2t i right of the imaginary axis, |b| / 2t + sign(b) t i left of it; neither
@@ -52,10 +52,10 @@ static struct pt2_complex square(struct pt2 *p, struct pt2_complex z)
 static struct pt2_complex square_root(struct pt2 *p, struct pt2_complex z)
 {
     struct imp *im = p->im;
-    struct ir_value *a = pt2_un(p, IR_abs, z.re), *b = pt2_un(p, IR_abs, z.im);
+    struct ir_value *a = imp_un(im, IR_abs, z.re), *b = imp_un(im, IR_abs, z.im);
     struct ir_value *none = imp_formula(im, "eq(max(x, y), 0)", a, b),
                     *scale = imp_formula(im, "select(z, 1, max(x, y))", a, b, none);
-    struct ir_value *x = pt2_bin(p, IR_div, a, scale), *y = pt2_bin(p, IR_div, b, scale);
+    struct ir_value *x = imp_bin(im, IR_div, a, scale), *y = imp_bin(im, IR_div, b, scale);
     struct ir_value *size = imp_formula(im, "sqrt(square(x) + square(y))", x, y);
     struct ir_value *t = imp_formula(im, "select(u, 1, sqrt(z) * sqrt((x + y) * 0.5))", x, size, scale, none);
     struct ir_value *other = imp_formula(im, "x / y * 0.5", b, t);

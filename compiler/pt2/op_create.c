@@ -105,9 +105,9 @@ bool aten_linspace(struct pt2 *p)
     ir_expr n = ir_const(p->ctx, steps);
     pt2_ignore(p, "dtype");
     struct ir_value *v = imp_iota(p->im, 1, &n, 0, TCC_F64);
-    v = pt2_with(p, IR_mul, v, steps > 1 ? (end - start) / (double)(steps - 1) : 0);
-    v = pt2_with(p, IR_add, v, start);
-    return pt2_out(p, 0, p->row->arg ? pt2_bin(p, IR_pow, imp_like(p->im, v, pt2_f(p, "base", 10)), v) : v);
+    v = imp_with(p->im, IR_mul, v, steps > 1 ? (end - start) / (double)(steps - 1) : 0);
+    v = imp_with(p->im, IR_add, v, start);
+    return pt2_out(p, 0, p->row->arg ? imp_bin(p->im, IR_pow, imp_like(p->im, v, pt2_f(p, "base", 10)), v) : v);
 }
 
 bool aten_eye(struct pt2 *p)
@@ -130,8 +130,8 @@ bool aten_range(struct pt2 *p)
     if (!(step != 0 && (end - start) / step >= 0 && (end - start) / step <= 1e9))
         return imp_bad(im, "from %g to %g by %g", start, end, step);
     ir_expr n = ir_const(p->ctx, (int64_t)((end - start) / step) + 1);
-    struct ir_value *v = pt2_with(p, IR_mul, imp_iota(im, 1, &n, 0, TCC_F64), step);
-    return pt2_out(p, 0, pt2_with(p, IR_add, v, start));
+    struct ir_value *v = imp_with(im, IR_mul, imp_iota(im, 1, &n, 0, TCC_F64), step);
+    return pt2_out(p, 0, imp_with(im, IR_add, v, start));
 }
 
 /* Windows as sums of cosines, a[0] - a[1] cos(2 pi i / n) + a[2] cos(4 pi i / n); n: the length, less one where the
@@ -156,14 +156,15 @@ bool aten_window(struct pt2 *p)
     if (length <= 1)
         return pt2_out(p, 0, imp_splat(im, pt2_out_type(p, 0), 1, 1, &n));
     if (arg == BARTLETT) {
-        y = pt2_un(p, IR_abs, pt2_with(p, IR_sub, pt2_with(p, IR_mul, at, 2 / turn), 1));
-        return pt2_out(p, 0, pt2_bin(p, IR_sub, imp_like(im, y, 1), y));
+        y = imp_un(im, IR_abs, imp_with(im, IR_sub, imp_with(im, IR_mul, at, 2 / turn), 1));
+        return pt2_out(p, 0, imp_bin(im, IR_sub, imp_like(im, y, 1), y));
     }
-    y = pt2_with(p, IR_mul, pt2_un(p, IR_cos, pt2_with(p, IR_mul, at, 2 * M_PI / turn)), -beta);
+    y = imp_with(im, IR_mul, imp_un(im, IR_cos, imp_with(im, IR_mul, at, 2 * M_PI / turn)), -beta);
     if (cosines[arg][2] != 0)
-        y = pt2_bin(p, IR_add, y,
-                    pt2_with(p, IR_mul, pt2_un(p, IR_cos, pt2_with(p, IR_mul, at, 4 * M_PI / turn)), cosines[arg][2]));
-    return pt2_out(p, 0, pt2_with(p, IR_add, y, alpha));
+        y = imp_bin(
+            im, IR_add, y,
+            imp_with(im, IR_mul, imp_un(im, IR_cos, imp_with(im, IR_mul, at, 4 * M_PI / turn)), cosines[arg][2]));
+    return pt2_out(p, 0, imp_with(im, IR_add, y, alpha));
 }
 
 /* -- Random numbers: other ones than PyTorch's, of the same distribution */
@@ -217,7 +218,7 @@ enum { UNIFORM, NORMAL, EXPONENTIAL, GEOMETRIC, CAUCHY, LOG_NORMAL, WHOLE };
 /* Of 1 - u, u uniform on [0, 1). */
 static struct ir_value *minus_log(struct pt2 *p, struct ir_value *u)
 {
-    return pt2_un(p, IR_neg, pt2_un(p, IR_log1p, pt2_un(p, IR_neg, u)));
+    return imp_un(p->im, IR_neg, imp_un(p->im, IR_log1p, imp_un(p->im, IR_neg, u)));
 }
 
 /* random(self, from, to): whole numbers, to excluded */
@@ -226,7 +227,7 @@ static struct ir_value *whole_numbers(struct pt2 *p, struct ir_value *u)
     double from = pt2_f(p, "from", 0), to = pt2_f(p, "to", 0);
     if (!pt2_given(p, "to"))
         return imp_unsupported(p->im, "random_() without an end"), NULL;
-    return pt2_with(p, IR_add, pt2_un(p, IR_floor, pt2_with(p, IR_mul, u, to - from)), from);
+    return imp_with(p->im, IR_add, imp_un(p->im, IR_floor, imp_with(p->im, IR_mul, u, to - from)), from);
 }
 
 /* uniform(self, from, to), normal_functional(self, mean, std), exponential(self, lambd), geometric(self, p),
@@ -241,27 +242,27 @@ bool aten_drawn(struct pt2 *p)
     struct ir_value *u =
         x ? random_values(p, normal ? IR_random_normal : IR_random_uniform, imp_rank(x), x->type->dim) : NULL;
     if (arg == EXPONENTIAL)
-        return pt2_out(p, 0, pt2_with(p, IR_mul, minus_log(p, u), 1 / pt2_f(p, "lambd", 1)));
+        return pt2_out(p, 0, imp_with(im, IR_mul, minus_log(p, u), 1 / pt2_f(p, "lambd", 1)));
     if (arg == GEOMETRIC) {
         double trials = -1 / log1p(-pt2_f(p, "p", 0.5));
         return pt2_out(p, 0,
-                       pt2_un(p, IR_ceil, pt2_with(p, IR_max, pt2_with(p, IR_mul, minus_log(p, u), trials), 0.5)));
+                       imp_un(im, IR_ceil, imp_with(im, IR_max, imp_with(im, IR_mul, minus_log(p, u), trials), 0.5)));
     }
     if (arg == CAUCHY) {
-        struct ir_value *turn = pt2_un(p, IR_tan, pt2_with(p, IR_mul, pt2_with(p, IR_sub, u, 0.5), M_PI));
-        turn = pt2_with(p, IR_mul, turn, pt2_f(p, "sigma", 1));
-        return pt2_out(p, 0, pt2_with(p, IR_add, turn, pt2_f(p, "median", 0)));
+        struct ir_value *turn = imp_un(im, IR_tan, imp_with(im, IR_mul, imp_with(im, IR_sub, u, 0.5), M_PI));
+        turn = imp_with(im, IR_mul, turn, pt2_f(p, "sigma", 1));
+        return pt2_out(p, 0, imp_with(im, IR_add, turn, pt2_f(p, "median", 0)));
     }
     if (arg == LOG_NORMAL)
         return pt2_out(
             p, 0,
-            pt2_un(p, IR_exp, pt2_with(p, IR_add, pt2_with(p, IR_mul, u, pt2_f(p, "std", 2)), pt2_f(p, "mean", 1))));
+            imp_un(im, IR_exp, imp_with(im, IR_add, imp_with(im, IR_mul, u, pt2_f(p, "std", 2)), pt2_f(p, "mean", 1))));
     if (arg == WHOLE)
         return pt2_out(p, 0, whole_numbers(p, u));
     double from = pt2_f(p, arg == NORMAL ? "mean" : "from", 0),
            by = arg == NORMAL ? pt2_f(p, "std", 1) : pt2_f(p, "to", 1) - from;
     return pt2_out(p, 0,
-                   pt2_bin(p, IR_add, imp_bin(im, IR_mul, u, imp_num(im, TCC_F32, by)), imp_num(im, TCC_F32, from)));
+                   imp_bin(im, IR_add, imp_bin(im, IR_mul, u, imp_num(im, TCC_F32, by)), imp_num(im, TCC_F32, from)));
 }
 
 /* normal(mean, std): of tensors, which broadcast, or a tensor and a number; in place as normal_functional, whose row's
@@ -276,9 +277,9 @@ bool aten_normal(struct pt2 *p)
         return false;
     mean = imp_cast(p->im, mean, TCC_F32);
     std = imp_cast(p->im, std, TCC_F32);
-    struct ir_value *both = pt2_bin(p, IR_add, mean, std);
+    struct ir_value *both = imp_bin(p->im, IR_add, mean, std);
     struct ir_value *drawn = both ? random_values(p, IR_random_normal, imp_rank(both), both->type->dim) : NULL;
-    return pt2_out(p, 0, pt2_bin(p, IR_add, mean, pt2_bin(p, IR_mul, std, drawn)));
+    return pt2_out(p, 0, imp_bin(p->im, IR_add, mean, imp_bin(p->im, IR_mul, std, drawn)));
 }
 
 /* multinomial(self, num_samples, replacement): of a race, in which an element of weight w takes an exponential time
@@ -296,14 +297,14 @@ bool aten_multinomial(struct pt2 *p)
     w = imp_cast(im, w, TCC_F32);
     if (!again) {
         struct ir_value *times = minus_log(p, random_values(p, IR_random_uniform, rank, w->type->dim));
-        struct ir_node *first = times ? imp_topk(p->im, pt2_bin(p, IR_div, w, times), last, n, true, true) : NULL;
+        struct ir_node *first = times ? imp_topk(p->im, imp_bin(im, IR_div, w, times), last, n, true, true) : NULL;
         return first && pt2_out(p, 0, first->out[1]);
     }
     w = imp_unsqueeze(im, w, 1, &last);
     for (int k = 0; w && k <= rank; k++)
         dims[k] = k == last ? n : imp_dim(w, k);
     struct ir_value *times = w ? minus_log(p, random_values(p, IR_random_uniform, rank + 1, dims)) : NULL;
-    struct ir_value *speed = pt2_bin(p, IR_div, w, times);
+    struct ir_value *speed = imp_bin(im, IR_div, w, times);
     return pt2_out(
         p, 0,
         imp_op(im, IR_argmax, 1, &speed, IR_ATTRS(ir_attr_i(IR_ATTR_axis, rank), ir_attr_i(IR_ATTR_keepdims, 0))));
@@ -321,8 +322,9 @@ bool aten_frequencies(struct pt2 *p)
     ir_expr count = ir_const(p->ctx, arg ? n / 2 + 1 : n);
     struct ir_value *i = imp_iota(p->im, 1, &count, 0, TCC_F64);
     if (!arg)
-        i = pt2_choose(p, pt2_with(p, IR_lt, i, (double)((n + 1) / 2)), i, pt2_with(p, IR_sub, i, (double)n));
-    return pt2_out(p, 0, pt2_with(p, IR_mul, i, 1 / ((double)n * step)));
+        i = imp_select(p->im, imp_with(p->im, IR_lt, i, (double)((n + 1) / 2)), i,
+                       imp_with(p->im, IR_sub, i, (double)n));
+    return pt2_out(p, 0, imp_with(p->im, IR_mul, i, 1 / ((double)n * step)));
 }
 
 /* prims.iota: start + step * (0 .. length - 1) */
@@ -455,7 +457,7 @@ bool aten_number_if(struct pt2 *p)
             return false;
     }
     enum tcc_dtype d = pt2_promote(v[1], true, v[2], true);
-    struct ir_value *y = pt2_choose(p, imp_cast(im, v[0], TCC_BOOL), imp_cast(im, v[1], d), imp_cast(im, v[2], d));
+    struct ir_value *y = imp_select(im, imp_cast(im, v[0], TCC_BOOL), imp_cast(im, v[1], d), imp_cast(im, v[2], d));
     if (!y || !tcc_is_int(d))
         return pt2_out(p, 0, y);
     return imp_bound_exprs(im, y, 1, -IMP_MAX_DIM, IMP_MAX_DIM, &e) == 1 && pt2_out_e(p, 0, e);
@@ -500,8 +502,8 @@ bool aten_vander(struct pt2 *p)
     for (int k = 0; k < last; k++)
         dims[k] = imp_dim(x, k);
     dims[last] = n;
-    struct ir_value *first = pt2_with(p, IR_eq, imp_iota(p->im, (int)last + 1, dims, (int)last, TCC_I64), 0);
-    struct ir_value *y = pt2_choose(p, first, imp_like(p->im, x, 1), imp_unsqueeze(p->im, x, 1, &last));
+    struct ir_value *first = imp_with(p->im, IR_eq, imp_iota(p->im, (int)last + 1, dims, (int)last, TCC_I64), 0);
+    struct ir_value *y = imp_select(p->im, first, imp_like(p->im, x, 1), imp_unsqueeze(p->im, x, 1, &last));
     y = y ? imp_op(p->im, IR_cumprod, 1, &y, IR_ATTRS(ir_attr_i(IR_ATTR_axis, last))) : NULL;
     return pt2_out(p, 0, rising ? y : pt2_flip(p, y, 1, &last));
 }

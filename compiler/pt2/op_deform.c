@@ -59,11 +59,11 @@ static struct ir_value *positions(struct pt2 *p, const struct deform *d, int axi
     struct ir_value *moved =
         imp_slice1(im, imp_reshape(im, d->offset, 5, pairs), 3, ir_const(p->ctx, axis), ir_const(p->ctx, 1));
     enum tcc_dtype type = imp_dtype(d->offset);
-    struct ir_value *tap = pt2_with(p, IR_mul, imp_iota(im, 4, grid, axis, type), (double)d->dilation[axis]),
-                    *from = pt2_with(p, IR_mul, imp_iota(im, 4, grid, 2 + axis, type), (double)d->stride[axis]);
-    struct ir_value *base = pt2_with(p, IR_sub, pt2_bin(p, IR_add, tap, from), (double)d->pad[axis]);
+    struct ir_value *tap = imp_with(im, IR_mul, imp_iota(im, 4, grid, axis, type), (double)d->dilation[axis]),
+                    *from = imp_with(im, IR_mul, imp_iota(im, 4, grid, 2 + axis, type), (double)d->stride[axis]);
+    struct ir_value *base = imp_with(im, IR_sub, imp_bin(im, IR_add, tap, from), (double)d->pad[axis]);
     base = base ? imp_reshape(im, base, 3, flat) : NULL;
-    return moved && base ? pt2_bin(p, IR_add, imp_reshape(im, moved, 5, dims), base) : NULL;
+    return moved && base ? imp_bin(im, IR_add, imp_reshape(im, moved, 5, dims), base) : NULL;
 }
 
 /* Along an axis the elements on either side of each position: their numbers, brought inside, what they count, and are
@@ -76,15 +76,15 @@ static bool sides(struct pt2 *p, const struct deform *d, int axis, struct ir_val
     struct ir_value *position = positions(p, d, axis);
     position = position ? imp_reshape(im, position, 4, dims) : NULL;
     struct ir_value *size = position ? imp_cast(im, imp_dim_value(im, d->size[axis]), imp_dtype(position)) : NULL;
-    struct ir_value *low = pt2_un(p, IR_floor, pt2_without_gradient(p, position));
-    struct ir_value *part = pt2_bin(p, IR_sub, position, low);
+    struct ir_value *low = imp_un(im, IR_floor, pt2_without_gradient(p, position));
+    struct ir_value *part = imp_bin(im, IR_sub, position, low);
     for (int side = 0; part && side < 2; side++) {
-        struct ir_value *here = pt2_with(p, IR_add, low, side);
-        struct ir_value *is = pt2_bin(p, IR_and, pt2_with(p, IR_ge, here, 0), pt2_bin(p, IR_lt, here, size));
+        struct ir_value *here = imp_with(im, IR_add, low, side);
+        struct ir_value *is = imp_bin(im, IR_and, imp_with(im, IR_ge, here, 0), imp_bin(im, IR_lt, here, size));
         inside[side] = is;
         weight[side] =
-            pt2_choose(p, is, side ? part : pt2_bin(p, IR_sub, imp_like(im, part, 1), part), imp_like(im, part, 0));
-        at[side] = imp_cast(im, pt2_choose(p, is, here, imp_like(im, part, 0)), TCC_I64);
+            imp_select(im, is, side ? part : imp_bin(im, IR_sub, imp_like(im, part, 1), part), imp_like(im, part, 0));
+        at[side] = imp_cast(im, imp_select(im, is, here, imp_like(im, part, 0)), TCC_I64);
     }
     return part && weight[0] && weight[1];
 }
@@ -104,11 +104,11 @@ static bool sample(struct pt2 *p, struct deform *d)
         d->weight[k][1] = weight[1][k % 2];
         d->is[k][0] = is[0][k / 2];
         d->is[k][1] = is[1][k % 2];
-        d->at[k] = pt2_bin(p, IR_add, pt2_bin(p, IR_mul, at[0][k / 2], imp_dim_value(im, d->size[1])), at[1][k % 2]);
+        d->at[k] = imp_bin(im, IR_add, imp_bin(im, IR_mul, at[0][k / 2], imp_dim_value(im, d->size[1])), at[1][k % 2]);
         d->at[k] = d->at[k] ? imp_expand(im, d->at[k], 4, dims) : NULL;
         d->value[k] = imp_gather_elements(im, x, d->at[k], 3);
-        struct ir_value *part = pt2_bin(p, IR_mul, pt2_bin(p, IR_mul, d->weight[k][0], d->weight[k][1]), d->value[k]);
-        d->sampled = k ? pt2_bin(p, IR_add, d->sampled, part) : part;
+        struct ir_value *part = imp_bin(im, IR_mul, imp_bin(im, IR_mul, d->weight[k][0], d->weight[k][1]), d->value[k]);
+        d->sampled = k ? imp_bin(im, IR_add, d->sampled, part) : part;
     }
     return d->sampled != NULL;
 }
@@ -117,7 +117,7 @@ static bool sample(struct pt2 *p, struct deform *d)
 static struct ir_value *masked(struct pt2 *p, const struct deform *d, struct ir_value *v)
 {
     const ir_expr dims[] = {d->n, ir_const(p->ctx, d->offset_groups), ir_const(p->ctx, 1), d->points};
-    return d->mask ? pt2_bin(p, IR_mul, v, imp_reshape(p->im, d->mask, 4, dims)) : v;
+    return d->mask ? imp_bin(p->im, IR_mul, v, imp_reshape(p->im, d->mask, 4, dims)) : v;
 }
 
 /* The dims of what a product is of: weights [g, out / g, channels / g x taps], columns [n, g, channels / g x taps,
@@ -145,7 +145,7 @@ static struct ir_value *composed(struct pt2 *p, struct deform *d, struct ir_valu
     columns = columns ? imp_reshape(im, columns, 4, m.columns) : NULL;
     struct ir_value *y =
         columns ? imp_matmul(im, imp_reshape(im, d->w, 3, m.weight), columns, false, false, TCC_NONE) : NULL;
-    return y ? pt2_bin(p, IR_add, imp_reshape(im, y, 4, dims), imp_along(im, bias, 1, 4)) : NULL;
+    return y ? imp_bin(im, IR_add, imp_reshape(im, y, 4, dims), imp_along(im, bias, 1, 4)) : NULL;
 }
 
 /* deform_conv2d(input, weight, offset, mask, bias, stride_h, ..., groups, offset_groups, use_mask) */
@@ -193,7 +193,7 @@ static bool picture_gradient(struct pt2 *p, struct deform *d, struct ir_value *d
                               ir_mul(p->ctx, d->size[0], d->size[1])};
     struct ir_value *dx = imp_splat(p->im, imp_dtype(d->x), 0, 4, planes);
     for (int k = 0; dx && k < CORNERS; k++) {
-        struct ir_value *part = pt2_bin(p, IR_mul, pt2_bin(p, IR_mul, ds, d->weight[k][0]), d->weight[k][1]);
+        struct ir_value *part = imp_bin(p->im, IR_mul, imp_bin(p->im, IR_mul, ds, d->weight[k][0]), d->weight[k][1]);
         struct ir_value *in[] = {dx, d->at[k], part};
         dx = part ? imp_op(p->im, IR_scatter_elements, 3, in,
                            IR_ATTRS(ir_attr_i(IR_ATTR_axis, 3), ir_attr_s(IR_ATTR_mode, "add")))
@@ -213,11 +213,11 @@ static bool offset_gradient(struct pt2 *p, struct deform *d, struct ir_value *ds
         struct ir_value *slope = NULL;
         for (int k = 0; k < CORNERS; k++) {
             bool far = axis ? k % 2 : k / 2;
-            struct ir_value *part = pt2_bin(p, IR_mul, d->weight[k][!axis], d->value[k]);
-            part = part ? pt2_choose(p, d->is[k][axis], part, imp_like(im, part, 0)) : NULL;
-            slope = !slope ? pt2_un(p, IR_neg, part) : pt2_bin(p, far ? IR_add : IR_sub, slope, part);
+            struct ir_value *part = imp_bin(im, IR_mul, d->weight[k][!axis], d->value[k]);
+            part = part ? imp_select(im, d->is[k][axis], part, imp_like(im, part, 0)) : NULL;
+            slope = !slope ? imp_un(im, IR_neg, part) : imp_bin(im, far ? IR_add : IR_sub, slope, part);
         }
-        struct ir_value *sum = imp_reduce(im, IR_reduce_sum, pt2_bin(p, IR_mul, ds, slope), 1, &channels, true);
+        struct ir_value *sum = imp_reduce(im, IR_reduce_sum, imp_bin(im, IR_mul, ds, slope), 1, &channels, true);
         both[axis] = sum ? imp_unsqueeze(im, imp_reshape(im, sum, 4, dims), 1, &pair) : NULL;
         if (!both[axis])
             return false;
@@ -241,7 +241,7 @@ bool aten_deform_conv2d_backward(struct pt2 *p)
         return false;
     if (pt2_wants(p, 3)) {
         struct ir_value *sum =
-            imp_reduce(im, IR_reduce_sum, pt2_bin(p, IR_mul, columns, d.sampled), 1, &channels, true);
+            imp_reduce(im, IR_reduce_sum, imp_bin(im, IR_mul, columns, d.sampled), 1, &channels, true);
         struct ir_value *mask = d.mask ? d.mask : pt2_t(p, "mask");
         if (!sum || !mask ||
             !pt2_out(p, 3,

@@ -308,7 +308,7 @@ static bool unpacked(struct pt2 *p, struct ir_value *lu, struct ir_value *pivots
         return false;
     const ir_expr dims[2] = {rows(l), k};
     struct ir_value *ones = imp_bin(im, IR_eq, imp_iota(im, 2, dims, 1, TCC_I64), imp_iota(im, 2, dims, 0, TCC_I64));
-    l = imp_tri(im, IR_select, ones, imp_like(im, l, 1), l);
+    l = imp_select(im, ones, imp_like(im, l, 1), l);
     return pt2_out(p, 1, l) && pt2_out(p, 2, u);
 }
 
@@ -508,7 +508,7 @@ bool aten_cond_number(struct pt2 *p)
     ir_expr n = imp_dim(s, axis), one = ir_const(p->ctx, 1);
     struct ir_value *most = imp_slice1(p->im, s, axis, ir_const(p->ctx, 0), one),
                     *least = imp_slice1(p->im, s, axis, ir_addc(p->ctx, n, -1), one);
-    return pt2_out(p, 0, imp_squeeze(p->im, pt2_bin(p, IR_div, most, least), 1, &last));
+    return pt2_out(p, 0, imp_squeeze(p->im, imp_bin(p->im, IR_div, most, least), 1, &last));
 }
 
 /* A bound that may be a number, a tensor or None. NULL without a message: None. */
@@ -550,7 +550,7 @@ bool aten_matrix_rank(struct pt2 *p)
     struct ir_value *least = bound(p, arg ? "tol" : "atol", x), *rate = arg ? NULL : bound(p, "rtol", x);
     if (!rate && !least) {
         ir_expr longer = ir_max(p->ctx, rows(x), columns(x));
-        rate = pt2_with(p, IR_mul, imp_cast(im, imp_dim_value(im, longer), imp_dtype(x)),
+        rate = imp_with(im, IR_mul, imp_cast(im, imp_dim_value(im, longer), imp_dtype(x)),
                         imp_dtype(x) == TCC_F64 ? 0x1p-52 : 0x1p-23);
     }
     struct ir_value *largest = imp_reduce(im, IR_reduce_max, s, 1, &last, true);
@@ -558,10 +558,10 @@ bool aten_matrix_rank(struct pt2 *p)
         rate = imp_unsqueeze(im, rate, 1, &(int64_t){imp_rank(rate)});
     if (least && imp_rank(least))
         least = imp_unsqueeze(im, least, 1, &(int64_t){imp_rank(least)});
-    struct ir_value *from = rate ? pt2_bin(p, IR_mul, largest, rate) : imp_like(im, x, 0);
-    from = least ? pt2_bin(p, IR_max, from, least) : from;
+    struct ir_value *from = rate ? imp_bin(im, IR_mul, largest, rate) : imp_like(im, x, 0);
+    from = least ? imp_bin(im, IR_max, from, least) : from;
     return pt2_out(p, 0,
-                   imp_reduce(im, IR_reduce_sum, imp_cast(im, pt2_bin(p, IR_gt, s, from), TCC_I64), 1, &last, false));
+                   imp_reduce(im, IR_reduce_sum, imp_cast(im, imp_bin(im, IR_gt, s, from), TCC_I64), 1, &last, false));
 }
 
 /* -- Determinants, functions of matrices
@@ -603,7 +603,8 @@ bool aten_slogdet(struct pt2 *p)
         return false;
     struct ir_value *sign = made->out[0], *log = made->out[1];
     if (p->row->arg)
-        return pt2_out(p, 0, pt2_choose(p, pt2_with(p, IR_lt, sign, 0), imp_like(p->im, x, __builtin_nan("")), log));
+        return pt2_out(p, 0,
+                       imp_select(p->im, imp_with(p->im, IR_lt, sign, 0), imp_like(p->im, x, __builtin_nan("")), log));
     if (pt2_nouts(p) > 2 && (pt2_wants(p, 2) || pt2_wants(p, 3)) && !(lu = saved_factors(p, "A", x)))
         return false;
     return spare(p, 0, sign) && spare(p, 1, log) && (!lu || (spare(p, 2, lu->out[0]) && spare(p, 3, lu->out[1])));

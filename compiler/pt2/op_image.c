@@ -363,7 +363,7 @@ static struct ir_value *largest(struct pt2 *p, struct ir_value *a, int64_t last)
     struct ir_value *nothing = imp_bin(im, IR_sub, a, imp_un(im, IR_stop_gradient, a)), *zero = imp_like(im, a, 0);
     struct ir_value *counts =
         imp_bin(im, IR_and, imp_bin(im, IR_eq, a, y), imp_un(im, IR_not, imp_un(im, IR_isinf, a)));
-    struct ir_value *sum = imp_reduce(im, IR_reduce_sum, imp_tri(im, IR_select, counts, nothing, zero), 1, &last, true);
+    struct ir_value *sum = imp_reduce(im, IR_reduce_sum, imp_select(im, counts, nothing, zero), 1, &last, true);
     y = imp_bin(im, IR_add, y, sum);
     return y ? imp_squeeze(im, y, 1, &last) : NULL;
 }
@@ -414,14 +414,14 @@ static struct ir_value *by_component(struct pt2 *p, struct ir_value *d, struct i
     if (order == 1)
         return sign;
     if (isinf(order))
-        return imp_tri(im, IR_select, imp_bin(im, IR_eq, size, distance), sign, zero);
+        return imp_select(im, imp_bin(im, IR_eq, size, distance), sign, zero);
     struct ir_value *none = imp_bin(im, IR_eq, distance, zero),
-                    *safe = imp_tri(im, IR_select, none, imp_like(im, d, 1), distance);
+                    *safe = imp_select(im, none, imp_like(im, d, 1), distance);
     struct ir_value *part = imp_bin(im, IR_div, size, safe);
     if (order != 2) /* (|d| / distance)^(order - 1); none of a component that is 0, as PyTorch has it */
-        part = imp_tri(im, IR_select, imp_bin(im, IR_eq, size, zero), zero,
-                       imp_bin(im, IR_pow, part, imp_like(im, d, order - 1)));
-    return imp_tri(im, IR_select, none, zero, imp_bin(im, IR_mul, sign, part));
+        part =
+            imp_select(im, imp_bin(im, IR_eq, size, zero), zero, imp_bin(im, IR_pow, part, imp_like(im, d, order - 1)));
+    return imp_select(im, none, zero, imp_bin(im, IR_mul, sign, part));
 }
 
 /* _cdist_backward(grad_output or, before PyTorch 2.15, grad, x1, x2, p, cdist): by x1 */
@@ -476,7 +476,7 @@ static struct ir_value *largest_rows(struct pt2 *p, struct ir_value *kept, struc
                                      struct ir_value *none)
 {
     struct ir_value *at = kept ? imp_op(p->im, IR_argmax, 1, &kept, IR_ATTRS(ir_attr_i(IR_ATTR_axis, 1))) : NULL;
-    return at ? pt2_choose(p, none, imp_int(p->im, TCC_I64, -1), imp_gather(p->im, index, at, 0)) : NULL;
+    return at ? imp_select(p->im, none, imp_int(p->im, TCC_I64, -1), imp_gather(p->im, index, at, 0)) : NULL;
 }
 
 /* _embedding_bag(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset,
@@ -511,12 +511,12 @@ bool aten_embedding_bag(struct pt2 *p)
         return false;
     if (mode == 2) {
         struct ir_value *kept = imp_unsqueeze(im, inside, 1, &last);
-        y = imp_tri(im, IR_select, kept, imp_unsqueeze(im, rows, 1, &zero), imp_like(im, rows, -INFINITY));
-        struct ir_value *none = imp_unsqueeze(im, pt2_with(p, IR_eq, count, 0), 1, &one);
+        y = imp_select(im, kept, imp_unsqueeze(im, rows, 1, &zero), imp_like(im, rows, -INFINITY));
+        struct ir_value *none = imp_unsqueeze(im, imp_with(im, IR_eq, count, 0), 1, &one);
         if (pt2_wants(p, 3) && !pt2_out(p, 3, largest_rows(p, y, index, none)))
             return false;
         y = imp_reduce(im, IR_reduce_max, y, 1, &one, false);
-        y = imp_tri(im, IR_select, none, imp_like(im, rows, 0), y);
+        y = imp_select(im, none, imp_like(im, rows, 0), y);
     } else {
         if (samples)
             rows = imp_bin(im, IR_mul, rows, imp_unsqueeze(im, samples, 1, &one));

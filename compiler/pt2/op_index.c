@@ -26,7 +26,8 @@ struct ir_value *pt2_from_zero(struct pt2 *p, struct ir_value *index, ir_expr si
     if (!index || (known && !any_negative(known)))
         return index;
     index = imp_cast(p->im, index, TCC_I64);
-    return pt2_choose(p, pt2_bin(p, IR_lt, index, imp_int(p->im, TCC_I64, 0)), imp_dim_value(p->im, size), index);
+    return imp_select(p->im, imp_bin(p->im, IR_lt, index, imp_int(p->im, TCC_I64, 0)), imp_dim_value(p->im, size),
+                      index);
 }
 
 bool aten_gather(struct pt2 *p)
@@ -64,7 +65,7 @@ bool aten_embedding(struct pt2 *p)
     if (y && p->im->train && padding >= 0) {
         last = imp_rank(index);
         struct ir_value *padded = imp_bin(p->im, IR_eq, index, imp_like(p->im, index, (double)padding));
-        y = imp_tri(p->im, IR_select, imp_unsqueeze(p->im, padded, 1, &last), imp_un(p->im, IR_stop_gradient, y), y);
+        y = imp_select(p->im, imp_unsqueeze(p->im, padded, 1, &last), imp_un(p->im, IR_stop_gradient, y), y);
     }
     return pt2_out(p, 0, y);
 }
@@ -373,7 +374,7 @@ static struct ir_value *put_mask(struct pt2 *p, struct ir_value *x, struct ir_va
     for (int k = 0; k < imp_rank(x); k++)
         dims[k] = k < imp_rank(list[0]) ? imp_dim(list[0], k) : ir_const(p->ctx, 1);
     struct ir_value *mask = imp_reshape(p->im, list[0], imp_rank(x), dims);
-    return imp_tri(p->im, IR_select, mask, imp_reshape(p->im, values, 0, NULL), x);
+    return imp_select(p->im, mask, imp_reshape(p->im, values, 0, NULL), x);
 }
 
 bool aten_index_put(struct pt2 *p)
@@ -435,7 +436,7 @@ bool aten_masked_scatter(struct pt2 *p)
     }
     struct ir_value *values = at ? imp_gather(im, src, at, 0) : NULL;
     values = values ? imp_reshape(im, values, imp_rank(x), x->type->dim) : NULL;
-    return pt2_out(p, 0, imp_tri(im, IR_select, mask, values, x));
+    return pt2_out(p, 0, imp_select(im, mask, values, x));
 }
 
 bool aten_nonzero(struct pt2 *p)

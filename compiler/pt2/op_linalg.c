@@ -76,7 +76,7 @@ bool aten_inner(struct pt2 *p)
     if (!b)
         return false;
     if (!imp_rank(a) || !imp_rank(b))
-        return pt2_out(p, 0, pt2_bin(p, IR_mul, a, b));
+        return pt2_out(p, 0, imp_bin(p->im, IR_mul, a, b));
     return contracted(p, a, b, 1, &(int64_t){imp_rank(a) - 1}, &(int64_t){imp_rank(b) - 1});
 }
 
@@ -100,7 +100,7 @@ bool aten_kron(struct pt2 *p)
     if (!a || !b)
         return false;
     struct ir_value *y =
-        pt2_bin(p, IR_mul, imp_reshape(p->im, a, 2 * rank, left), imp_reshape(p->im, b, 2 * rank, right));
+        imp_bin(p->im, IR_mul, imp_reshape(p->im, a, 2 * rank, left), imp_reshape(p->im, b, 2 * rank, right));
     return pt2_out(p, 0, imp_reshape(p->im, y, rank, dims));
 }
 
@@ -130,13 +130,14 @@ bool aten_cross(struct pt2 *p)
     }
     if (!ir_is_value(imp_dim(a, (int)axis), 3) || !ir_is_value(imp_dim(b, (int)axis), 3))
         return imp_bad(p->im, "axis %lld is none of three", (long long)axis);
-    struct ir_value *first = pt2_bin(p, IR_mul, turned(p, a, axis, 1), turned(p, b, axis, 2));
-    return pt2_out(p, 0, pt2_bin(p, IR_sub, first, pt2_bin(p, IR_mul, turned(p, a, axis, 2), turned(p, b, axis, 1))));
+    struct ir_value *first = imp_bin(p->im, IR_mul, turned(p, a, axis, 1), turned(p, b, axis, 2));
+    return pt2_out(p, 0,
+                   imp_bin(p->im, IR_sub, first, imp_bin(p->im, IR_mul, turned(p, a, axis, 2), turned(p, b, axis, 1))));
 }
 
 struct ir_value *pt2_summed_product(struct pt2 *p, struct ir_value *a, struct ir_value *b, int64_t axis, bool keep)
 {
-    struct ir_value *y = pt2_bin(p, IR_mul, imp_wide(p->im, a), imp_wide(p->im, b));
+    struct ir_value *y = imp_bin(p->im, IR_mul, imp_wide(p->im, a), imp_wide(p->im, b));
     if (!y)
         return NULL;
     axis += axis < 0 ? imp_rank(y) : 0;
@@ -176,7 +177,7 @@ bool aten_matrix_power(struct pt2 *p)
     const ir_expr *dims = x->type->dim + imp_rank(x) - 2;
     if (!n) {
         y = imp_cast(p->im,
-                     pt2_bin(p, IR_eq, imp_iota(p->im, 2, dims, 0, TCC_I64), imp_iota(p->im, 2, dims, 1, TCC_I64)),
+                     imp_bin(p->im, IR_eq, imp_iota(p->im, 2, dims, 0, TCC_I64), imp_iota(p->im, 2, dims, 1, TCC_I64)),
                      imp_dtype(x));
         return pt2_out(p, 0, pt2_expand_as(p, y, x));
     }
@@ -194,11 +195,11 @@ static bool added(struct pt2 *p, struct ir_value *y)
     struct ir_value *c = pt2_need(p, "self");
     double beta = pt2_f(p, "beta", 1), alpha = pt2_f(p, "alpha", 1);
     if (alpha != 1)
-        y = pt2_with(p, IR_mul, y, alpha);
+        y = imp_with(p->im, IR_mul, y, alpha);
     if (beta == 0)
         return pt2_out(p, 0, y);
     c = imp_cast(p->im, c, y ? imp_dtype(y) : TCC_F32);
-    return pt2_out(p, 0, pt2_bin(p, IR_add, beta == 1 ? c : pt2_with(p, IR_mul, c, beta), y));
+    return pt2_out(p, 0, imp_bin(p->im, IR_add, beta == 1 ? c : imp_with(p->im, IR_mul, c, beta), y));
 }
 
 /* addbmm(self, batch1, batch2): the products' sum */
@@ -215,7 +216,7 @@ bool aten_addbmm(struct pt2 *p)
 bool aten_addr(struct pt2 *p)
 {
     struct ir_value *a = pt2_need(p, "vec1"), *b = a ? pt2_need(p, "vec2") : NULL;
-    return b && added(p, pt2_bin(p, IR_mul, imp_along(p->im, a, 0, 2), imp_along(p->im, b, 1, 2)));
+    return b && added(p, imp_bin(p->im, IR_mul, imp_along(p->im, a, 0, 2), imp_along(p->im, b, 1, 2)));
 }
 
 /* bilinear(input1[..., i], input2[..., j], weight[o, i, j], bias[o]): (input1 weight[o]) . input2 */
@@ -237,10 +238,10 @@ bool aten_bilinear(struct pt2 *p)
     half = imp_reshape(im, half, 3, (const ir_expr[]){rows, imp_dim(w, 0), imp_dim(w, 2)});
     struct ir_value *other =
         imp_unsqueeze(im, imp_reshape(im, y, 2, (const ir_expr[]){rows, imp_dim(w, 2)}), 1, &middle);
-    struct ir_value *z = imp_reduce(im, IR_reduce_sum, pt2_bin(p, IR_mul, half, other), 1, &last, false);
+    struct ir_value *z = imp_reduce(im, IR_reduce_sum, imp_bin(im, IR_mul, half, other), 1, &last, false);
     for (int k = 0; k < rank; k++)
         dims[k] = k == rank - 1 ? imp_dim(w, 0) : imp_dim(x, k);
-    z = imp_reshape(im, bias ? pt2_bin(p, IR_add, z, bias) : z, rank, dims);
+    z = imp_reshape(im, bias ? imp_bin(im, IR_add, z, bias) : z, rank, dims);
     return pt2_out(p, 0, z);
 }
 
@@ -310,15 +311,15 @@ bool aten_cosine_similarity(struct pt2 *p)
     axis += axis < 0 ? rank : 0;
     if (axis < 0 || axis >= rank)
         return imp_bad(p->im, "axis %lld of %d dims", (long long)axis, rank);
-    a = pt2_bin(p, IR_div, a, pt2_with(p, IR_max, pt2_norm(p, a, 2, 1, &axis, true), eps));
-    b = pt2_bin(p, IR_div, b, pt2_with(p, IR_max, pt2_norm(p, b, 2, 1, &axis, true), eps));
+    a = imp_bin(p->im, IR_div, a, imp_with(p->im, IR_max, pt2_norm(p, a, 2, 1, &axis, true), eps));
+    b = imp_bin(p->im, IR_div, b, imp_with(p->im, IR_max, pt2_norm(p, b, 2, 1, &axis, true), eps));
     return a && b && pt2_out(p, 0, pt2_summed_product(p, a, b, axis, false));
 }
 
 struct ir_value *pt2_distance(struct pt2 *p, struct ir_value *a, struct ir_value *b, double order, double eps,
                               bool keep)
 {
-    struct ir_value *d = pt2_with(p, IR_add, pt2_bin(p, IR_sub, a, b), eps);
+    struct ir_value *d = imp_with(p->im, IR_add, imp_bin(p->im, IR_sub, a, b), eps);
     int64_t last = d ? imp_rank(d) - 1 : -1;
     return last >= 0 ? pt2_norm(p, d, order, 1, &last, keep) : NULL;
 }
@@ -340,7 +341,7 @@ bool aten_dist(struct pt2 *p)
     double order = pt2_f(p, "p", 2);
     if (!pt2_pair_of(p, "self", "other", pt2_out_type(p, 0), &o))
         return false;
-    struct ir_value *d = pt2_bin(p, IR_sub, imp_wide(p->im, o.a), imp_wide(p->im, o.b));
+    struct ir_value *d = imp_bin(p->im, IR_sub, imp_wide(p->im, o.a), imp_wide(p->im, o.b));
     const int64_t first = 0;
     return pt2_out(p, 0, pt2_norm(p, pt2_flat(p, d), order, 1, &first, false));
 }
@@ -356,7 +357,7 @@ static struct ir_value *matrix_norm(struct pt2 *p, struct ir_value *x, double or
     enum ir_op most = order < 0 ? IR_reduce_min : IR_reduce_max;
     if (!nuclear && (fabs(order) == 1 || isinf(order))) {
         int first = isinf(order) ? 1 : 0;
-        struct ir_value *sums = imp_reduce(im, IR_reduce_sum, pt2_un(p, IR_abs, x), 1, &axes[first], true);
+        struct ir_value *sums = imp_reduce(im, IR_reduce_sum, imp_un(im, IR_abs, x), 1, &axes[first], true);
         return imp_reduce(im, most, sums, 1, &axes[1 - first], true);
     }
     if (!nuclear && fabs(order) != 2)

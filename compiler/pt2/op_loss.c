@@ -79,7 +79,7 @@ bool aten_cross_entropy(struct pt2 *p)
         return pt2_out(p, 0, loss);
     each = by_class(p, l.logs, l.weight, (int)axis);
     each = imp_un(im, IR_neg, imp_reduce(im, IR_reduce_sum, each, 1, &axis, false));
-    each = imp_tri(im, IR_select, l.kept, each, imp_like(im, l.logs, 0));
+    each = imp_select(im, l.kept, each, imp_like(im, l.logs, 0));
     struct ir_value *smooth = imp_bin(im, IR_mul, imp_weighed(im, &l, each, how), part);
     return pt2_out(p, 0, imp_bin(im, IR_add, imp_with(im, IR_mul, loss, 1 - smoothing), smooth));
 }
@@ -150,9 +150,9 @@ bool aten_margin_ranking_loss(struct pt2 *p)
     struct ir_value *t = pt2_need(p, "target");
     if (!t || !pt2_pair_of(p, "input1", "input2", TCC_NONE, &o))
         return false;
-    struct ir_value *apart = imp_wide(p->im, pt2_bin(p, IR_sub, o.b, o.a));
-    return apart &&
-           hinge(p, pt2_with(p, IR_add, pt2_bin(p, IR_mul, imp_cast(p->im, t, imp_dtype(apart)), apart), margin));
+    struct ir_value *apart = imp_wide(p->im, imp_bin(p->im, IR_sub, o.b, o.a));
+    return apart && hinge(p, imp_with(p->im, IR_add,
+                                      imp_bin(p->im, IR_mul, imp_cast(p->im, t, imp_dtype(apart)), apart), margin));
 }
 
 /* hinge_embedding_loss(self, target, margin): self where target is 1, max(0, margin - self) where it is -1 */
@@ -178,8 +178,8 @@ bool aten_triplet_margin_loss(struct pt2 *p)
         return false;
     struct ir_value *near = pt2_distance(p, a, b, order, eps, false), *far = pt2_distance(p, a, c, order, eps, false);
     if (swap)
-        far = pt2_bin(p, IR_min, far, pt2_distance(p, b, c, order, eps, false));
-    return hinge(p, pt2_with(p, IR_add, pt2_bin(p, IR_sub, near, far), margin));
+        far = imp_bin(im, IR_min, far, pt2_distance(p, b, c, order, eps, false));
+    return hinge(p, imp_with(im, IR_add, imp_bin(im, IR_sub, near, far), margin));
 }
 
 /* cosine_embedding_loss(input1, input2, target, margin): 1 - cos where target is 1, max(0, cos - margin) where it is
@@ -265,12 +265,12 @@ bool aten_multi_margin_loss(struct pt2 *p)
                     *class = pt2_from_zero(p, imp_unsqueeze(im, target, 1, &last), imp_dim(x, 1));
     struct ir_value *own = imp_gather_elements(im, x, class, 1);
     struct ir_value *over =
-        own ? pt2_un(p, IR_relu, pt2_bin(p, IR_add, pt2_bin(p, IR_sub, imp_like(im, x, margin), own), x)) : NULL;
-    over = order == 2 ? pt2_un(p, IR_square, over) : over;
+        own ? imp_un(im, IR_relu, imp_bin(im, IR_add, imp_bin(im, IR_sub, imp_like(im, x, margin), own), x)) : NULL;
+    over = order == 2 ? imp_un(im, IR_square, over) : over;
     if (weight && over)
-        over = pt2_bin(p, IR_mul, over, imp_gather(im, imp_cast(im, weight, imp_dtype(x)), class, 0));
-    struct ir_value *same = pt2_bin(p, IR_eq, imp_iota(im, 1, &x->type->dim[1], 0, TCC_I64), class);
-    struct ir_value *loss = imp_mean(im, pt2_choose(p, same, imp_like(im, x, 0), over), 1, &last, false);
+        over = imp_bin(im, IR_mul, over, imp_gather(im, imp_cast(im, weight, imp_dtype(x)), class, 0));
+    struct ir_value *same = imp_bin(im, IR_eq, imp_iota(im, 1, &x->type->dim[1], 0, TCC_I64), class);
+    struct ir_value *loss = imp_mean(im, imp_select(im, same, imp_like(im, x, 0), over), 1, &last, false);
     loss = one && loss ? imp_reshape(im, loss, 0, NULL) : loss;
     return out_reduced(p, loss);
 }
@@ -291,20 +291,20 @@ bool aten_multilabel_margin_loss(struct pt2 *p)
     if (!x || !target)
         return false;
     ir_type rows = x->type;
-    struct ir_value *ended = imp_cast(im, pt2_with(p, IR_lt, target, 0), TCC_I64);
+    struct ir_value *ended = imp_cast(im, imp_with(im, IR_lt, target, 0), TCC_I64);
     ended = ended ? imp_op(im, IR_cumsum, 1, &ended, IR_ATTRS(ir_attr_i(IR_ATTR_axis, 1))) : NULL;
-    struct ir_value *live = ended ? pt2_with(p, IR_eq, ended, 0) : NULL;
-    struct ir_value *own = imp_gather_elements(im, x, pt2_choose(p, live, target, imp_int(im, TCC_I64, 0)), 1);
+    struct ir_value *live = ended ? imp_with(im, IR_eq, ended, 0) : NULL;
+    struct ir_value *own = imp_gather_elements(im, x, imp_select(im, live, target, imp_int(im, TCC_I64, 0)), 1);
     struct ir_value *here =
-        pt2_bin(p, IR_eq, imp_unsqueeze(im, target, 1, &behind), imp_iota(im, 1, &x->type->dim[1], 0, TCC_I64));
-    here = pt2_bin(p, IR_and, here, imp_unsqueeze(im, live, 1, &behind));
+        imp_bin(im, IR_eq, imp_unsqueeze(im, target, 1, &behind), imp_iota(im, 1, &x->type->dim[1], 0, TCC_I64));
+    here = imp_bin(im, IR_and, here, imp_unsqueeze(im, live, 1, &behind));
     struct ir_value *is = imp_reduce(im, IR_reduce_max, here, 1, &last, true); /* [n, 1, c] */
-    struct ir_value *apart = own ? pt2_bin(p, IR_sub, imp_like(im, x, 1), imp_unsqueeze(im, own, 1, &behind)) : NULL;
-    struct ir_value *over = pt2_un(p, IR_relu, pt2_bin(p, IR_add, apart, imp_unsqueeze(im, x, 1, &last)));
-    struct ir_value *counts = pt2_bin(p, IR_and, imp_unsqueeze(im, live, 1, &behind), pt2_un(p, IR_not, is));
+    struct ir_value *apart = own ? imp_bin(im, IR_sub, imp_like(im, x, 1), imp_unsqueeze(im, own, 1, &behind)) : NULL;
+    struct ir_value *over = imp_un(im, IR_relu, imp_bin(im, IR_add, apart, imp_unsqueeze(im, x, 1, &last)));
+    struct ir_value *counts = imp_bin(im, IR_and, imp_unsqueeze(im, live, 1, &behind), imp_un(im, IR_not, is));
     struct ir_value *loss =
-        imp_reduce(im, IR_reduce_sum, pt2_choose(p, counts, over, imp_like(im, x, 0)), 2, all, false);
-    loss = loss ? pt2_bin(p, IR_div, loss, imp_count(im, x, 1, &last, imp_dtype(x))) : NULL;
+        imp_reduce(im, IR_reduce_sum, imp_select(im, counts, over, imp_like(im, x, 0)), 2, all, false);
+    loss = loss ? imp_bin(im, IR_div, loss, imp_count(im, x, 1, &last, imp_dtype(x))) : NULL;
     loss = one && loss ? imp_reshape(im, loss, 0, NULL) : loss;
     if (!out_reduced(p, loss))
         return false;

@@ -100,7 +100,7 @@ bool aten_sign(struct pt2 *p)
     struct ir_value *x = pt2_need(p, "self"), *zero = imp_like(p->im, x, 0);
     if (!x || !imp_is_float(x))
         return pt2_out(p, 0, x && imp_dtype(x) != TCC_BOOL ? imp_un(p->im, IR_sign, x) : x);
-    return pt2_out(p, 0, imp_tri(p->im, IR_select, imp_un(p->im, IR_isnan, x), zero, imp_un(p->im, IR_sign, x)));
+    return pt2_out(p, 0, imp_select(p->im, imp_un(p->im, IR_isnan, x), zero, imp_un(p->im, IR_sign, x)));
 }
 
 /* Whole numbers stay what they are. */
@@ -283,7 +283,7 @@ struct ir_value *pt2_atan2(struct pt2 *p, struct ir_value *y, struct ir_value *x
     struct ir_value *ax = imp_formula(im, "select(y, -x, x)", x, left),
                     *ay = imp_formula(im, "select(y, -x, x)", y, below);
     struct ir_value *steep = imp_bin(im, IR_gt, ay, ax);
-    struct ir_value *big = imp_tri(im, IR_select, steep, ay, ax), *small = imp_tri(im, IR_select, steep, ax, ay);
+    struct ir_value *big = imp_select(im, steep, ay, ax), *small = imp_select(im, steep, ax, ay);
     struct ir_value *ratio =
         imp_formula(im, "select(or(eq(x, 0), isinf(y)), select(eq(x, 0), 0, 1), y / x)", big, small);
     const double *turns = IMP_NUMBERS(M_PI_2, M_PI);
@@ -309,8 +309,8 @@ bool aten_where(struct pt2 *p)
     o.a = c ? pt2_operand(p, "self", &number) : NULL;
     o.b = o.a ? pt2_operand(p, "other", &number) : NULL;
     return pt2_out(p, 0,
-                   imp_tri(p->im, IR_select, c ? imp_cast(p->im, c, TCC_BOOL) : NULL,
-                           o.a ? imp_cast(p->im, o.a, d) : NULL, o.b ? imp_cast(p->im, o.b, d) : NULL));
+                   imp_select(p->im, c ? imp_cast(p->im, c, TCC_BOOL) : NULL, o.a ? imp_cast(p->im, o.a, d) : NULL,
+                              o.b ? imp_cast(p->im, o.b, d) : NULL));
 }
 
 bool aten_masked_fill(struct pt2 *p)
@@ -318,9 +318,7 @@ bool aten_masked_fill(struct pt2 *p)
     struct ir_value *x = pt2_need(p, "self"), *mask = x ? pt2_need(p, "mask") : NULL;
     bool number;
     struct ir_value *v = mask ? pt2_operand(p, "value", &number) : NULL;
-    return v &&
-           pt2_out(p, 0,
-                   imp_tri(p->im, IR_select, imp_cast(p->im, mask, TCC_BOOL), imp_cast(p->im, v, imp_dtype(x)), x));
+    return v && pt2_out(p, 0, imp_select(p->im, imp_cast(p->im, mask, TCC_BOOL), imp_cast(p->im, v, imp_dtype(x)), x));
 }
 
 /* clamp, clamp_min, clamp_max: bounds are numbers, or tensors; either may be absent. Where x equals a number it has no
@@ -427,7 +425,7 @@ bool aten_hardsigmoid(struct pt2 *p)
     struct ir_value *x = pt2_wide_float(p, pt2_need(p, "self"));
     if (p->im->training) { /* x / 6 rounds: the ends, where no gradient is, are told by x */
         struct ir_value *y = imp_tri(p->im, IR_clip, x, imp_like(p->im, x, -3), imp_like(p->im, x, 3));
-        return pt2_out(p, 0, pt2_with(p, IR_div, pt2_with(p, IR_add, y, 3), 6));
+        return pt2_out(p, 0, imp_with(p->im, IR_div, imp_with(p->im, IR_add, y, 3), 6));
     }
     return pt2_out(p, 0, imp_tri(p->im, IR_hardsigmoid, x, imp_like(p->im, x, 1.0 / 6), imp_like(p->im, x, 0.5)));
 }

@@ -20,7 +20,7 @@ enum { DEGREES, RADIANS };
 bool aten_turn(struct pt2 *p)
 {
     struct ir_value *x = pt2_wide_float(p, pt2_need(p, "self"));
-    return pt2_out(p, 0, pt2_with(p, IR_mul, x, p->row->arg == DEGREES ? 180 / M_PI : M_PI / 180));
+    return pt2_out(p, 0, imp_with(p->im, IR_mul, x, p->row->arg == DEGREES ? 180 / M_PI : M_PI / 180));
 }
 
 bool aten_erfc(struct pt2 *p)
@@ -34,14 +34,14 @@ bool aten_logit(struct pt2 *p)
     struct ir_value *x = pt2_wide_float(p, pt2_need(p, "self"));
     double eps = pt2_f(p, "eps", -1);
     if (eps >= 0)
-        x = pt2_with(p, IR_min, pt2_with(p, IR_max, x, eps), 1 - eps);
+        x = imp_with(p->im, IR_min, imp_with(p->im, IR_max, x, eps), 1 - eps);
     return pt2_out(p, 0, imp_formula(p->im, "log(x / (1 - x))", x));
 }
 
 /* sin(pi x) / (pi x), 1 at 0 */
 bool aten_sinc(struct pt2 *p)
 {
-    struct ir_value *x = pt2_with(p, IR_mul, pt2_wide_float(p, pt2_need(p, "self")), M_PI);
+    struct ir_value *x = imp_with(p->im, IR_mul, pt2_wide_float(p, pt2_need(p, "self")), M_PI);
     struct ir_value *safe = imp_formula(p->im, "select(eq(x, 0), 1, x)", x);
     return pt2_out(p, 0, imp_formula(p->im, "select(eq(x, 0), 1, sin(y) / y)", x, safe));
 }
@@ -62,7 +62,7 @@ bool aten_infinite(struct pt2 *p)
     struct ir_value *x = pt2_need(p, "self");
     if (x && !imp_is_float(x))
         return pt2_out(p, 0, imp_splat(p->im, TCC_BOOL, 0, imp_rank(x), x->type->dim));
-    return pt2_out(p, 0, pt2_with(p, IR_eq, x, p->row->arg * INFINITY));
+    return pt2_out(p, 0, imp_with(p->im, IR_eq, x, p->row->arg * INFINITY));
 }
 
 bool aten_signbit(struct pt2 *p)
@@ -100,7 +100,7 @@ bool aten_rrelu(struct pt2 *p)
     if (pt2_b(p, "training", false) && !p->eval)
         return imp_unsupported(p->im, "slopes that are drawn");
     struct ir_value *noise = pt2_given(p, "noise") ? pt2_need(p, "noise") : NULL;
-    return pt2_out(p, 0, pt2_with(p, IR_leaky_relu, x, slope)) && (!pt2_wants(p, 1) || pt2_out(p, 1, noise));
+    return pt2_out(p, 0, imp_with(p->im, IR_leaky_relu, x, slope)) && (!pt2_wants(p, 1) || pt2_out(p, 1, noise));
 }
 
 /* alpha_dropout, feature_alpha_dropout, where they do nothing */
@@ -123,7 +123,8 @@ bool aten_glu(struct pt2 *p)
     ir_expr half = ir_floordiv(p->ctx, imp_dim(x, (int)axis), ir_const(p->ctx, 2));
     struct ir_value *a = imp_slice1(p->im, x, (int)axis, ir_const(p->ctx, 0), half),
                     *b = imp_slice1(p->im, x, (int)axis, half, half);
-    return a && b && pt2_out(p, 0, pt2_bin(p, IR_mul, imp_wide(p->im, a), pt2_un(p, IR_sigmoid, imp_wide(p->im, b))));
+    return a && b &&
+           pt2_out(p, 0, imp_bin(p->im, IR_mul, imp_wide(p->im, a), imp_un(p->im, IR_sigmoid, imp_wide(p->im, b))));
 }
 
 /* -- Two operands */
@@ -164,8 +165,8 @@ bool aten_heaviside(struct pt2 *p)
     struct pt2_operands o;
     if (!pt2_pair_of(p, "self", "values", pt2_out_type(p, 0), &o))
         return false;
-    struct ir_value *step = imp_cast(p->im, pt2_with(p, IR_gt, o.a, 0), o.type);
-    return pt2_out(p, 0, pt2_choose(p, pt2_with(p, IR_eq, o.a, 0), o.b, step));
+    struct ir_value *step = imp_cast(p->im, imp_with(p->im, IR_gt, o.a, 0), o.type);
+    return pt2_out(p, 0, imp_select(p->im, imp_with(p->im, IR_eq, o.a, 0), o.b, step));
 }
 
 /* self log(other), of other + 1 with arg 1: 0 where self is 0, NaN where other is */
@@ -198,7 +199,7 @@ bool aten_ldexp(struct pt2 *p)
 bool aten_float_power(struct pt2 *p)
 {
     struct pt2_operands o;
-    return pt2_pair_of(p, "self", "exponent", TCC_F64, &o) && pt2_out(p, 0, pt2_bin(p, IR_pow, o.a, o.b));
+    return pt2_pair_of(p, "self", "exponent", TCC_F64, &o) && pt2_out(p, 0, imp_bin(p->im, IR_pow, o.a, o.b));
 }
 
 /* fmax, fmin: of a number and NaN the number */
@@ -207,7 +208,7 @@ bool aten_number_of(struct pt2 *p)
     struct pt2_operands o;
     if (!pt2_pair_of(p, "self", "other", pt2_out_type(p, 0), &o))
         return false;
-    struct ir_value *y = pt2_bin(p, (enum ir_op)p->row->arg, o.a, o.b);
+    struct ir_value *y = imp_bin(p->im, (enum ir_op)p->row->arg, o.a, o.b);
     if (tcc_is_float(o.type))
         y = imp_formula(p->im, "select(isnan(x), y, select(isnan(y), x, z))", o.a, o.b, y);
     return pt2_out(p, 0, y);
@@ -221,7 +222,7 @@ bool aten_isclose(struct pt2 *p)
     bool nan = pt2_b(p, "equal_nan", false);
     if (!pt2_pair_of(p, "self", "other", TCC_NONE, &o))
         return false;
-    struct ir_value *same = pt2_bin(p, IR_eq, o.a, o.b);
+    struct ir_value *same = imp_bin(p->im, IR_eq, o.a, o.b);
     struct ir_value *a = pt2_wide_float(p, imp_cast(p->im, o.a, tcc_is_float(o.type) ? o.type : TCC_F64)),
                     *b = pt2_wide_float(p, imp_cast(p->im, o.b, tcc_is_float(o.type) ? o.type : TCC_F64));
     struct ir_value *apart = imp_formula(p->im, "abs(x - y)", a, b);

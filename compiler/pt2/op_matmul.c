@@ -90,7 +90,7 @@ static bool read_groups(struct pt2 *p, struct ir_value *x, struct ir_value *w, s
     struct ir_value *starts = imp_pad(im, ends, imp_int(im, TCC_I64, 0), &one, &zero, "constant");
     /* What is behind the last group is a number of rows, too: none may end beyond them. */
     ends = imp_pad(im, ends, imp_dim_value(im, imp_dim(x, 0)), &zero, &one, "constant");
-    if (imp_bound_exprs(im, pt2_bin(p, IR_sub, ends, starts), (int)g->n + 1, 0, INT64_C(1) << 40, g->rows) != g->n + 1)
+    if (imp_bound_exprs(im, imp_bin(im, IR_sub, ends, starts), (int)g->n + 1, 0, INT64_C(1) << 40, g->rows) != g->n + 1)
         return false;
     g->end = zero;
     for (int64_t k = 0; k < g->n; k++)
@@ -116,7 +116,7 @@ static struct ir_value *grouped_product(struct pt2 *p, const struct groups *g, s
     /* One row of zeros for all those behind. */
     parts[g->n] = imp_splat(im, imp_dtype(parts[0]), 0, 2, (ir_expr[]){one, imp_dim(parts[0], 1)});
     struct ir_value *at = imp_iota(im, 1, &x->type->dim[0], 0, TCC_I64);
-    at = pt2_bin(p, IR_min, at, imp_dim_value(im, g->end));
+    at = imp_bin(im, IR_min, at, imp_dim_value(im, g->end));
     return imp_gather(im, imp_concat(im, (int)g->n + 1, parts, 0), at, 0);
 }
 
@@ -179,7 +179,7 @@ static struct ir_value *rank4(struct pt2 *p, struct ir_value *x)
 static struct ir_value *added_mask(struct pt2 *p, struct ir_value *mask, enum tcc_dtype d)
 {
     if (mask && imp_dtype(mask) == TCC_BOOL)
-        return imp_tri(p->im, IR_select, mask, imp_num(p->im, d, 0), imp_num(p->im, d, -INFINITY));
+        return imp_select(p->im, mask, imp_num(p->im, d, 0), imp_num(p->im, d, -INFINITY));
     return mask ? imp_cast(p->im, mask, d) : NULL;
 }
 
@@ -193,7 +193,7 @@ static struct ir_value *spelled_out(struct pt2 *p, const struct attention *a)
         const ir_expr *dims = scores->type->dim + imp_rank(scores) - 2;
         struct ir_value *seen =
             imp_bin(im, IR_le, imp_iota(im, 2, dims, 1, TCC_I64), imp_iota(im, 2, dims, 0, TCC_I64));
-        scores = imp_tri(im, IR_select, seen, scores, imp_like(im, scores, -INFINITY));
+        scores = imp_select(im, seen, scores, imp_like(im, scores, -INFINITY));
     }
     if (a->mask)
         scores = imp_bin(im, IR_add, scores, a->mask);
@@ -247,8 +247,8 @@ static bool scale_in_front(struct pt2 *p, struct attention *a)
 {
     ir_expr size = imp_dim(a->q, imp_rank(a->q) - 1);
     struct ir_value *root = imp_un(p->im, IR_sqrt, imp_cast(p->im, imp_dim_value(p->im, size), TCC_F64));
-    a->factor = imp_cast(p->im, pt2_bin(p, IR_div, imp_num(p->im, TCC_F64, 1), root), imp_dtype(a->q));
-    a->q = pt2_bin(p, IR_mul, a->q, a->factor);
+    a->factor = imp_cast(p->im, imp_bin(p->im, IR_div, imp_num(p->im, TCC_F64, 1), root), imp_dtype(a->q));
+    a->q = imp_bin(p->im, IR_mul, a->q, a->factor);
     a->scale = 1;
     return a->q != NULL;
 }
@@ -325,7 +325,7 @@ bool aten_sdpa_backward(struct pt2 *p)
     for (int k = 0; k < 3; k++) {
         struct ir_value *g = pt2_wants(p, k) ? imp_op(im, ops[k], in[6] ? 7 : 6, in, scores_attrs(p, &a)) : NULL;
         if (g && !k && a.factor)
-            g = pt2_bin(p, IR_mul, g, imp_cast(im, a.factor, imp_dtype(g)));
+            g = imp_bin(im, IR_mul, g, imp_cast(im, a.factor, imp_dtype(g)));
         if (pt2_wants(p, k) && !pt2_out(p, k, shared_heads(p, g, like[k])))
             return false;
     }

@@ -210,7 +210,7 @@ bool aten_embedding_backward(struct pt2 *p)
     struct ir_value *learns = imp_bin(im, IR_ne, index, imp_int(im, TCC_I64, padding));
     ir_expr dims[] = {rows, imp_dim(dy, imp_rank(dy) - 1)};
     struct ir_value *in[] = {imp_splat(im, imp_dtype(dy), 0, 2, dims), index,
-                             imp_tri(im, IR_select, learns, dy, imp_like(im, dy, 0))};
+                             imp_select(im, learns, dy, imp_like(im, dy, 0))};
     return pt2_out(p, 0, imp_op(im, IR_scatter_nd, 3, in, IR_ATTRS(ir_attr_s(IR_ATTR_mode, "add"))));
 }
 
@@ -234,8 +234,8 @@ bool aten_weight_norm(struct pt2 *p)
         return false;
     int n = axes_but(v, axis, axes);
     struct ir_value *wide = imp_wide(im, v);
-    struct ir_value *norm = pt2_root(p, imp_reduce(im, IR_reduce_sum, pt2_un(p, IR_square, wide), n, axes, true));
-    struct ir_value *y = pt2_bin(p, IR_mul, wide, pt2_bin(p, IR_div, imp_cast(im, g, imp_dtype(wide)), norm));
+    struct ir_value *norm = pt2_root(p, imp_reduce(im, IR_reduce_sum, imp_un(im, IR_square, wide), n, axes, true));
+    struct ir_value *y = imp_bin(im, IR_mul, wide, imp_bin(im, IR_div, imp_cast(im, g, imp_dtype(wide)), norm));
     return pt2_out(p, 0, y) && (!pt2_wants(p, 1) || pt2_out(p, 1, norm));
 }
 
@@ -256,10 +256,10 @@ bool aten_weight_norm_backward(struct pt2 *p)
     enum tcc_dtype d = wide ? imp_dtype(wide) : TCC_F32;
     dw = imp_cast(im, dw, d);
     norm = imp_cast(im, norm, d);
-    struct ir_value *s = imp_reduce(im, IR_reduce_sum, pt2_bin(p, IR_mul, dw, wide), n, axes, true);
-    struct ir_value *dg = pt2_bin(p, IR_div, s, norm), *unit = pt2_bin(p, IR_div, wide, norm);
-    struct ir_value *dv = pt2_bin(p, IR_mul, pt2_bin(p, IR_div, imp_cast(im, g, d), norm),
-                                  pt2_bin(p, IR_sub, dw, pt2_bin(p, IR_mul, unit, dg)));
+    struct ir_value *s = imp_reduce(im, IR_reduce_sum, imp_bin(im, IR_mul, dw, wide), n, axes, true);
+    struct ir_value *dg = imp_bin(im, IR_div, s, norm), *unit = imp_bin(im, IR_div, wide, norm);
+    struct ir_value *dv = imp_bin(im, IR_mul, imp_bin(im, IR_div, imp_cast(im, g, d), norm),
+                                  imp_bin(im, IR_sub, dw, imp_bin(im, IR_mul, unit, dg)));
     return dv && pt2_out(p, 0, dv) && pt2_out(p, 1, dg ? imp_reshape(im, dg, imp_rank(g), g->type->dim) : NULL);
 }
 
@@ -276,9 +276,9 @@ static struct ir_value *renormed(struct pt2 *p, struct ir_value *x, int64_t axis
             axes[n++] = k;
     struct ir_value *norm = pt2_norm(p, wide, order, n, axes, true);
     struct ir_value *factor =
-        norm ? pt2_bin(p, IR_div, imp_like(p->im, norm, most), pt2_with(p, IR_add, norm, 1e-7)) : NULL;
-    factor = factor ? pt2_choose(p, pt2_with(p, IR_gt, norm, most), factor, imp_like(p->im, norm, 1)) : NULL;
-    return factor ? imp_cast(p->im, pt2_bin(p, IR_mul, wide, factor), imp_dtype(x)) : NULL;
+        norm ? imp_bin(p->im, IR_div, imp_like(p->im, norm, most), imp_with(p->im, IR_add, norm, 1e-7)) : NULL;
+    factor = factor ? imp_select(p->im, imp_with(p->im, IR_gt, norm, most), factor, imp_like(p->im, norm, 1)) : NULL;
+    return factor ? imp_cast(p->im, imp_bin(p->im, IR_mul, wide, factor), imp_dtype(x)) : NULL;
 }
 
 /* renorm(self, p, dim, maxnorm) */
@@ -308,5 +308,5 @@ bool aten_embedding_renorm(struct pt2 *p)
                                            IR_ATTRS(ir_attr_i(IR_ATTR_axis, 0), ir_attr_s(IR_ATTR_mode, "none")))
                                   : NULL;
     struct ir_value *rows = imp_unsqueeze(im, read, 1, &behind);
-    return rows && pt2_out(p, 0, pt2_choose(p, pt2_with(p, IR_ne, rows, 0), renormed(p, x, 0, order, most), x));
+    return rows && pt2_out(p, 0, imp_select(im, imp_with(im, IR_ne, rows, 0), renormed(p, x, 0, order, most), x));
 }

@@ -56,9 +56,9 @@ bool aten_kthvalue(struct pt2 *p)
  * alike. */
 static struct ir_value *shared(struct pt2 *p, struct ir_value *x, struct ir_value *y, int64_t axis)
 {
-    struct ir_value *same = pt2_bin(p, IR_eq, x, y),
-                    *odd = pt2_bin(p, IR_and, pt2_un(p, IR_isnan, x), pt2_un(p, IR_isnan, y));
-    struct ir_value *among = pt2_choose(p, pt2_bin(p, IR_or, same, odd), x, imp_like(p->im, x, -INFINITY));
+    struct ir_value *same = imp_bin(p->im, IR_eq, x, y),
+                    *odd = imp_bin(p->im, IR_and, imp_un(p->im, IR_isnan, x), imp_un(p->im, IR_isnan, y));
+    struct ir_value *among = imp_select(p->im, imp_bin(p->im, IR_or, same, odd), x, imp_like(p->im, x, -INFINITY));
     return imp_reduce(p->im, IR_reduce_max, among, 1, &axis, false);
 }
 
@@ -68,9 +68,9 @@ static bool middle_number(struct pt2 *p, struct ir_value *values, struct ir_valu
                           struct ir_value **y, struct ir_value **where)
 {
     struct imp *im = p->im;
-    struct ir_value *number = imp_cast(im, pt2_un(p, IR_not, pt2_un(p, IR_isnan, values)), TCC_I64);
+    struct ir_value *number = imp_cast(im, imp_un(im, IR_not, imp_un(im, IR_isnan, values)), TCC_I64);
     struct ir_value *n = imp_reduce(im, IR_reduce_sum, number, 1, &axis, true);
-    struct ir_value *k = pt2_with(p, IR_div, pt2_with(p, IR_max, pt2_with(p, IR_sub, n, 1), 0), 2);
+    struct ir_value *k = imp_with(im, IR_div, imp_with(im, IR_max, imp_with(im, IR_sub, n, 1), 0), 2);
     *y = imp_gather_elements(im, values, k, (int)axis);
     *where = imp_gather_elements(im, at, k, (int)axis);
     if (!keep && *y && *where) {
@@ -101,16 +101,17 @@ bool aten_median(struct pt2 *p)
         y = number;
         where = places ? its : NULL;
     } else if (imp_is_float(x)) {
-        struct ir_value *odd = pt2_un(p, IR_isnan, last), *worst = imp_reduce(p->im, IR_reduce_max, x, 1, &axis, keep);
-        y = pt2_choose(p, odd, worst, y);
+        struct ir_value *odd = imp_un(p->im, IR_isnan, last),
+                        *worst = imp_reduce(p->im, IR_reduce_max, x, 1, &axis, keep);
+        y = imp_select(p->im, odd, worst, y);
         if (places) /* the first NaN's */
-            where = pt2_choose(p, odd,
+            where = imp_select(p->im, odd,
                                imp_op(p->im, IR_argmax, 1, &x,
                                       IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis), ir_attr_i(IR_ATTR_keepdims, keep))),
                                where);
     }
     if (all && y && p->im->training && imp_is_float(x))
-        y = shared(p, x, pt2_un(p, IR_stop_gradient, y), axis);
+        y = shared(p, x, imp_un(p->im, IR_stop_gradient, y), axis);
     return pt2_out(p, 0, y) && (!places || pt2_out(p, 1, where));
 }
 
@@ -136,14 +137,14 @@ static const char *const interpolations[] = {"linear", "lower", "higher", "midpo
 static struct ir_value *interpolated(struct pt2 *p, struct ir_value *values, struct ir_value *q, int how)
 {
     ir_expr n = imp_dim(values, imp_rank(values) - 1);
-    struct ir_value *at = pt2_bin(
-        p, IR_mul, q, imp_cast(p->im, imp_dim_value(p->im, ir_addc(p->ctx, n, -1)), q ? imp_dtype(q) : TCC_F32));
-    struct ir_value *below = pt2_un(p, IR_floor, at), *above = pt2_un(p, IR_ceil, at);
+    struct ir_value *at = imp_bin(
+        p->im, IR_mul, q, imp_cast(p->im, imp_dim_value(p->im, ir_addc(p->ctx, n, -1)), q ? imp_dtype(q) : TCC_F32));
+    struct ir_value *below = imp_un(p->im, IR_floor, at), *above = imp_un(p->im, IR_ceil, at);
     if (how == LOWER || how == HIGHER || how == NEAREST)
-        return picked(p, values, how == LOWER ? below : how == HIGHER ? above : pt2_un(p, IR_round, at));
+        return picked(p, values, how == LOWER ? below : how == HIGHER ? above : imp_un(p->im, IR_round, at));
     struct ir_value *a = picked(p, values, below), *b = picked(p, values, above);
-    struct ir_value *weight = how == MIDPOINT ? imp_like(p->im, at, 0.5) : pt2_bin(p, IR_sub, at, below);
-    return pt2_bin(p, IR_add, a, pt2_bin(p, IR_mul, weight, pt2_bin(p, IR_sub, b, a)));
+    struct ir_value *weight = how == MIDPOINT ? imp_like(p->im, at, 0.5) : imp_bin(p->im, IR_sub, at, below);
+    return imp_bin(p->im, IR_add, a, imp_bin(p->im, IR_mul, weight, imp_bin(p->im, IR_sub, b, a)));
 }
 
 /* quantile(self, q, dim, keepdim, interpolation): of a vector q its axis comes first; a row with NaN gives NaN */
@@ -171,7 +172,7 @@ bool aten_quantile(struct pt2 *p)
         return false;
     struct ir_value *y = interpolated(p, values, imp_to_rank(im, imp_cast(im, q, imp_dtype(x)), 1), how);
     struct ir_value *nan = place(p, values, rank - 1, ir_addc(p->ctx, imp_dim(x, rank - 1), -1), true);
-    y = pt2_choose(p, pt2_un(p, IR_isnan, nan), nan, y);
+    y = imp_select(im, imp_un(im, IR_isnan, nan), nan, y);
     if (!y)
         return false;
     /* [.., q] to [q, ..], with the axis that is gone as 1 where it is kept. */
@@ -212,7 +213,7 @@ static struct ir_value *before(struct pt2 *p, struct ir_value *x, struct ir_valu
     int64_t last = imp_rank(x) - 1;
     ir_expr dims[2] = {imp_dim(x, (int)last), imp_dim(x, (int)last)};
     *row = imp_unsqueeze(p->im, x, 1, &last);
-    return pt2_bin(p, IR_le, imp_iota(p->im, 2, dims, 1, TCC_I64), imp_iota(p->im, 2, dims, 0, TCC_I64));
+    return imp_bin(p->im, IR_le, imp_iota(p->im, 2, dims, 1, TCC_I64), imp_iota(p->im, 2, dims, 0, TCC_I64));
 }
 
 static struct ir_value *to_last(struct pt2 *p, struct ir_value *x, int64_t axis)
@@ -240,16 +241,16 @@ bool aten_running(struct pt2 *p)
         return x && imp_unsupported(im, "a tensor of %d dims", imp_rank(x));
     struct ir_value *seen = before(p, x, &row),
                     *values = imp_reduce(im, (enum ir_op)arg,
-                                         pt2_choose(p, seen, row, pt2_outermost(p, x, arg == IR_reduce_max)), 1, &last,
+                                         imp_select(im, seen, row, pt2_outermost(p, x, arg == IR_reduce_max)), 1, &last,
                                          false);
     bool places = pt2_wants(p, 1), taken = im->training && imp_is_float(x);
     if (!places && !taken)
         return pt2_out(p, 0, to_last(p, values, axis));
-    struct ir_value *same = pt2_bin(p, IR_eq, row, imp_unsqueeze(im, values, 1, &last));
+    struct ir_value *same = imp_bin(im, IR_eq, row, imp_unsqueeze(im, values, 1, &last));
     if (imp_is_float(x)) /* NaN is the extreme from where it first stands, and its last place counts */
-        same = pt2_bin(p, IR_or, same, pt2_un(p, IR_isnan, row));
+        same = imp_bin(im, IR_or, same, imp_un(im, IR_isnan, row));
     struct ir_value *at = imp_iota(im, 1, &x->type->dim[last - 1], 0, TCC_I64);
-    at = imp_reduce(im, IR_reduce_max, pt2_choose(p, pt2_bin(p, IR_and, seen, same), at, imp_int(im, TCC_I64, 0)), 1,
+    at = imp_reduce(im, IR_reduce_max, imp_select(im, imp_bin(im, IR_and, seen, same), at, imp_int(im, TCC_I64, 0)), 1,
                     &last, false);
     if (taken && at) { /* of equal ones that one has the gradient whose place is told */
         values = imp_gather_elements(im, x, at, (int)last - 1);
@@ -270,12 +271,12 @@ bool aten_logcumsumexp(struct pt2 *p)
     if (!x || last == TCC_MAX_RANK)
         return x && imp_unsupported(im, "a tensor of %d dims", imp_rank(x));
     struct ir_value *seen = before(p, x, &row), *none = pt2_outermost(p, x, true);
-    row = pt2_choose(p, seen, row, none);
+    row = imp_select(im, seen, row, none);
     struct ir_value *top = imp_reduce(im, IR_reduce_max, row, 1, &last, true);
-    top = pt2_choose(p, pt2_un(p, IR_isinf, top), imp_like(im, x, 0), top);
+    top = imp_select(im, imp_un(im, IR_isinf, top), imp_like(im, x, 0), top);
     struct ir_value *sum =
-        imp_reduce(im, IR_reduce_sum, pt2_un(p, IR_exp, pt2_bin(p, IR_sub, row, top)), 1, &last, true);
-    struct ir_value *y = pt2_bin(p, IR_add, pt2_un(p, IR_log, sum), top);
+        imp_reduce(im, IR_reduce_sum, imp_un(im, IR_exp, imp_bin(im, IR_sub, row, top)), 1, &last, true);
+    struct ir_value *y = imp_bin(im, IR_add, imp_un(im, IR_log, sum), top);
     return y && pt2_out(p, 0, to_last(p, imp_squeeze(im, y, 1, &last), axis));
 }
 
@@ -293,7 +294,7 @@ static struct ir_value *searched(struct pt2 *p, struct ir_value *seq, struct ir_
     struct ir_value *each = imp_unsqueeze(im, imp_cast(im, x, d), 1, &last),
                     *all = row > 0 ? imp_unsqueeze(im, seq, 1, &row) : seq;
     /* As PyTorch's search asks: NaN comes behind all numbers. */
-    struct ir_value *lower = pt2_un(p, IR_not, pt2_bin(p, right ? IR_gt : IR_ge, all, each));
+    struct ir_value *lower = imp_un(im, IR_not, imp_bin(im, right ? IR_gt : IR_ge, all, each));
     return imp_reduce(im, IR_reduce_sum, imp_cast(im, lower, TCC_I64), 1, &last, false);
 }
 
@@ -335,8 +336,8 @@ bool aten_isin(struct pt2 *p)
     enum tcc_dtype d = pt2_promote(x, false, tests, false);
     struct ir_value *each = imp_unsqueeze(im, imp_cast(im, x, d), 1, &last);
     struct ir_value *found =
-        imp_reduce(im, IR_reduce_max, pt2_bin(p, IR_eq, each, pt2_flat(p, imp_cast(im, tests, d))), 1, &last, false);
-    return pt2_out(p, 0, invert ? pt2_un(p, IR_not, found) : found);
+        imp_reduce(im, IR_reduce_max, imp_bin(im, IR_eq, each, pt2_flat(p, imp_cast(im, tests, d))), 1, &last, false);
+    return pt2_out(p, 0, invert ? imp_un(im, IR_not, found) : found);
 }
 
 /* -- Counts */
@@ -356,17 +357,17 @@ bool aten_histc(struct pt2 *p)
     if (low == high) { /* and of equal data, one to either side */
         from = imp_reduce(im, IR_reduce_min, x, 1, &first, false);
         to = imp_reduce(im, IR_reduce_max, x, 1, &first, false);
-        struct ir_value *same = pt2_bin(p, IR_eq, from, to), *least = pt2_with(p, IR_sub, from, 1),
-                        *most = pt2_with(p, IR_add, to, 1);
-        from = pt2_choose(p, same, least, from);
-        to = pt2_choose(p, same, most, to);
+        struct ir_value *same = imp_bin(im, IR_eq, from, to), *least = imp_with(im, IR_sub, from, 1),
+                        *most = imp_with(im, IR_add, to, 1);
+        from = imp_select(im, same, least, from);
+        to = imp_select(im, same, most, to);
     }
-    struct ir_value *at = pt2_with(p, IR_mul, pt2_bin(p, IR_sub, x, from), (double)bins);
-    at = pt2_un(p, IR_floor, pt2_bin(p, IR_div, at, pt2_bin(p, IR_sub, to, from)));
-    at = pt2_choose(p, pt2_bin(p, IR_eq, x, to), imp_like(im, x, (double)bins - 1), at);
+    struct ir_value *at = imp_with(im, IR_mul, imp_bin(im, IR_sub, x, from), (double)bins);
+    at = imp_un(im, IR_floor, imp_bin(im, IR_div, at, imp_bin(im, IR_sub, to, from)));
+    at = imp_select(im, imp_bin(im, IR_eq, x, to), imp_like(im, x, (double)bins - 1), at);
     struct ir_value *bin = imp_cast(im, imp_iota(im, 1, &count, 0, TCC_I64), imp_dtype(x));
-    struct ir_value *inside = pt2_bin(p, IR_and, pt2_bin(p, IR_ge, x, from), pt2_bin(p, IR_le, x, to));
-    struct ir_value *hit = pt2_bin(p, IR_and, pt2_bin(p, IR_eq, imp_unsqueeze(im, bin, 1, &last), at), inside);
+    struct ir_value *inside = imp_bin(im, IR_and, imp_bin(im, IR_ge, x, from), imp_bin(im, IR_le, x, to));
+    struct ir_value *hit = imp_bin(im, IR_and, imp_bin(im, IR_eq, imp_unsqueeze(im, bin, 1, &last), at), inside);
     return pt2_out(p, 0, imp_reduce(im, IR_reduce_sum, imp_cast(im, hit, imp_dtype(x)), 1, &last, false));
 }
 
@@ -377,7 +378,7 @@ bool aten_count_nonzero(struct pt2 *p)
     int64_t axes[TCC_MAX_RANK];
     int n = x ? pt2_axes(p, "dim", imp_rank(x), axes) : -1;
     return n >= 0 && pt2_out(p, 0,
-                             imp_reduce(p->im, IR_reduce_sum, imp_cast(p->im, pt2_with(p, IR_ne, x, 0), TCC_I64), n,
+                             imp_reduce(p->im, IR_reduce_sum, imp_cast(p->im, imp_with(p->im, IR_ne, x, 0), TCC_I64), n,
                                         axes, false));
 }
 
@@ -394,14 +395,14 @@ bool aten_nan_sum(struct pt2 *p)
     if (n < 0)
         return false;
     struct ir_value *nan =
-        imp_is_float(x) ? pt2_un(p, IR_isnan, x) : imp_splat(im, TCC_BOOL, 0, imp_rank(x), x->type->dim);
+        imp_is_float(x) ? imp_un(im, IR_isnan, x) : imp_splat(im, TCC_BOOL, 0, imp_rank(x), x->type->dim);
     x = imp_cast(im, x, tcc_small_float(d) ? TCC_F32 : d);
-    struct ir_value *sum = imp_reduce(im, IR_reduce_sum, pt2_choose(p, nan, imp_like(im, x, 0), x), n, axes, keep);
+    struct ir_value *sum = imp_reduce(im, IR_reduce_sum, imp_select(im, nan, imp_like(im, x, 0), x), n, axes, keep);
     if (!p->row->arg)
         return pt2_out(p, 0, sum);
     struct ir_value *count =
-        imp_reduce(im, IR_reduce_sum, imp_cast(im, pt2_un(p, IR_not, nan), x ? imp_dtype(x) : TCC_F32), n, axes, keep);
-    return pt2_out(p, 0, pt2_bin(p, IR_div, sum, count));
+        imp_reduce(im, IR_reduce_sum, imp_cast(im, imp_un(im, IR_not, nan), x ? imp_dtype(x) : TCC_F32), n, axes, keep);
+    return pt2_out(p, 0, imp_bin(im, IR_div, sum, count));
 }
 
 /* -- Indices */

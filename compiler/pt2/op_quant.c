@@ -40,9 +40,9 @@ static struct ir_value *bounded(struct pt2 *p, struct ir_value *q)
         if (types[k].type != imp_dtype(q))
             continue;
         if (low > types[k].low)
-            q = pt2_with(p, IR_max, q, (double)low);
+            q = imp_with(p->im, IR_max, q, (double)low);
         if (high < types[k].high)
-            q = pt2_with(p, IR_min, q, (double)high);
+            q = imp_with(p->im, IR_min, q, (double)high);
     }
     return q;
 }
@@ -89,12 +89,13 @@ bool aten_choose_qparams(struct pt2 *p)
         axes[k] = k;
     if (!x)
         return false;
-    struct ir_value *least = pt2_with(p, IR_min, imp_reduce(im, IR_reduce_min, x, imp_rank(x), axes, false), 0),
-                    *most = pt2_with(p, IR_max, imp_reduce(im, IR_reduce_max, x, imp_rank(x), axes, false), 0);
-    struct ir_value *scale = pt2_with(p, IR_max, pt2_with(p, IR_div, pt2_bin(p, IR_sub, most, least), high - low), eps);
-    struct ir_value *zero = pt2_un(p, IR_round, pt2_bin(p, IR_div, least, scale));
-    zero = pt2_bin(p, IR_sub, imp_like(im, zero, low), zero);
-    zero = pt2_with(p, IR_min, pt2_with(p, IR_max, zero, low), high);
+    struct ir_value *least = imp_with(im, IR_min, imp_reduce(im, IR_reduce_min, x, imp_rank(x), axes, false), 0),
+                    *most = imp_with(im, IR_max, imp_reduce(im, IR_reduce_max, x, imp_rank(x), axes, false), 0);
+    struct ir_value *scale =
+        imp_with(im, IR_max, imp_with(im, IR_div, imp_bin(im, IR_sub, most, least), high - low), eps);
+    struct ir_value *zero = imp_un(im, IR_round, imp_bin(im, IR_div, least, scale));
+    zero = imp_bin(im, IR_sub, imp_like(im, zero, low), zero);
+    zero = imp_with(im, IR_min, imp_with(im, IR_max, zero, low), high);
     return pt2_out(p, 0, imp_reshape(im, scale, 1, &one)) && pt2_out(p, 1, imp_reshape(im, zero, 1, &one));
 }
 
@@ -123,16 +124,16 @@ bool aten_fake_quantize(struct pt2 *p)
         zero = imp_reshape(im, zero, 0, NULL);
     }
     struct ir_value *level =
-        pt2_bin(p, IR_add, pt2_un(p, IR_round, pt2_bin(p, IR_mul, x, pt2_un(p, IR_recip, scale))), zero);
-    struct ir_value *cut = pt2_with(p, IR_min, pt2_with(p, IR_max, level, low), high);
-    struct ir_value *y = pt2_bin(p, IR_mul, pt2_bin(p, IR_sub, cut, zero), scale);
-    struct ir_value *inside = pt2_bin(p, IR_and, pt2_with(p, IR_ge, level, low), pt2_with(p, IR_le, level, high));
+        imp_bin(im, IR_add, imp_un(im, IR_round, imp_bin(im, IR_mul, x, imp_un(im, IR_recip, scale))), zero);
+    struct ir_value *cut = imp_with(im, IR_min, imp_with(im, IR_max, level, low), high);
+    struct ir_value *y = imp_bin(im, IR_mul, imp_bin(im, IR_sub, cut, zero), scale);
+    struct ir_value *inside = imp_bin(im, IR_and, imp_with(im, IR_ge, level, low), imp_with(im, IR_le, level, high));
     if (im->train) { /* straight through: x, and what rounding changes as a constant */
-        struct ir_value *through = pt2_choose(p, inside, x, pt2_un(p, IR_stop_gradient, x));
-        y = pt2_bin(p, IR_add, through, pt2_un(p, IR_stop_gradient, pt2_bin(p, IR_sub, y, through)));
+        struct ir_value *through = imp_select(im, inside, x, imp_un(im, IR_stop_gradient, x));
+        y = imp_bin(im, IR_add, through, imp_un(im, IR_stop_gradient, imp_bin(im, IR_sub, y, through)));
     }
     struct ir_value *enabled = pt2_t(p, "fake_quant_enabled");
     if (enabled)
-        y = pt2_choose(p, pt2_with(p, IR_ne, imp_reshape(im, enabled, 0, NULL), 0), y, x);
+        y = imp_select(im, imp_with(im, IR_ne, imp_reshape(im, enabled, 0, NULL), 0), y, x);
     return pt2_out(p, 0, y) && (!pt2_wants(p, 1) || pt2_out(p, 1, inside));
 }

@@ -174,7 +174,7 @@ struct ir_value *pt2_root(struct pt2 *p, struct ir_value *x)
     if (!x || !im->train)
         return imp_un(im, IR_sqrt, x);
     struct ir_value *zero = imp_like(im, x, 0), *none = imp_bin(im, IR_eq, x, zero);
-    return imp_tri(im, IR_select, none, zero, imp_un(im, IR_sqrt, imp_tri(im, IR_select, none, imp_like(im, x, 1), x)));
+    return imp_select(im, none, zero, imp_un(im, IR_sqrt, imp_select(im, none, imp_like(im, x, 1), x)));
 }
 
 struct ir_value *pt2_norm(struct pt2 *p, struct ir_value *x, double order, int n, const int64_t *axes, bool keep)
@@ -186,12 +186,13 @@ struct ir_value *pt2_norm(struct pt2 *p, struct ir_value *x, double order, int n
     if (isinf(order))
         return imp_reduce(im, order > 0 ? IR_reduce_max : IR_reduce_min, a, n, axes, keep);
     if (order == 0)
-        return imp_reduce(im, IR_reduce_sum, imp_cast(im, pt2_with(p, IR_ne, a, 0), imp_dtype(x)), n, axes, keep);
+        return imp_reduce(im, IR_reduce_sum, imp_cast(im, imp_with(im, IR_ne, a, 0), imp_dtype(x)), n, axes, keep);
     if (order == 1)
         return imp_reduce(im, IR_reduce_sum, a, n, axes, keep);
     if (order == 2)
         return pt2_root(p, imp_reduce(im, IR_reduce_sum, imp_un(im, IR_square, x), n, axes, keep));
-    return pt2_with(p, IR_pow, imp_reduce(im, IR_reduce_sum, pt2_with(p, IR_pow, a, order), n, axes, keep), 1 / order);
+    return imp_with(im, IR_pow, imp_reduce(im, IR_reduce_sum, imp_with(im, IR_pow, a, order), n, axes, keep),
+                    1 / order);
 }
 
 /* linalg_vector_norm(x, ord, dim, keepdim), norm(x, p, dim, keepdim) */
@@ -246,8 +247,9 @@ struct ir_value *pt2_safe_softmax(struct pt2 *p, struct ir_value *x, int axis)
 {
     const int64_t axes[] = {axis};
     struct ir_value *most = x ? imp_reduce(p->im, IR_reduce_max, x, 1, axes, true) : NULL;
-    struct ir_value *none = pt2_bin(p, IR_eq, most, imp_like(p->im, most, -INFINITY)), *zero = imp_like(p->im, x, 0);
-    return pt2_choose(p, none, zero, imp_softmax(p->im, pt2_choose(p, none, zero, x), axis, false));
+    struct ir_value *none = imp_bin(p->im, IR_eq, most, imp_like(p->im, most, -INFINITY)),
+                    *zero = imp_like(p->im, x, 0);
+    return imp_select(p->im, none, zero, imp_softmax(p->im, imp_select(p->im, none, zero, x), axis, false));
 }
 
 bool aten_safe_softmax(struct pt2 *p)

@@ -547,7 +547,7 @@ bool aten_fill_diagonal(struct pt2 *p)
                                         imp_iota(im, imp_rank(x), x->type->dim, k, TCC_I64));
         on = on ? imp_bin(im, IR_and, on, same) : same;
     }
-    return pt2_out(p, 0, imp_tri(im, IR_select, on, imp_cast(im, v, imp_dtype(x)), x));
+    return pt2_out(p, 0, imp_select(im, on, imp_cast(im, v, imp_dtype(x)), x));
 }
 
 bool aten_roll(struct pt2 *p)
@@ -580,7 +580,7 @@ struct ir_value *pt2_triangle(struct pt2 *p, struct ir_value *x, bool upper, int
     const ir_expr *dims = x->type->dim + imp_rank(x) - 2;
     struct ir_value *across = imp_bin(im, IR_sub, imp_iota(im, 2, dims, 1, TCC_I64), imp_iota(im, 2, dims, 0, TCC_I64));
     struct ir_value *kept = imp_bin(im, upper ? IR_ge : IR_le, across, imp_int(im, TCC_I64, diagonal));
-    return imp_tri(im, IR_select, kept, x, imp_like(im, x, 0));
+    return imp_select(im, kept, x, imp_like(im, x, 0));
 }
 
 /* triu (arg 1) and tril (arg 0): column - row compared with `diagonal`. */

@@ -48,8 +48,8 @@ bool aten_special_pair(struct pt2 *p)
 bool aten_ndtr(struct pt2 *p)
 {
     struct ir_value *x = as_result(p, pt2_need(p, "self"));
-    x = x ? imp_erfc(p->im, pt2_with(p, IR_mul, imp_wide(p->im, x), -M_SQRT1_2)) : NULL;
-    return pt2_out(p, 0, pt2_with(p, IR_mul, x, 0.5));
+    x = x ? imp_erfc(p->im, imp_with(p->im, IR_mul, imp_wide(p->im, x), -M_SQRT1_2)) : NULL;
+    return pt2_out(p, 0, imp_with(p->im, IR_mul, x, 0.5));
 }
 
 /* mvlgamma(self, p): the sum of lgamma(x - j / 2), j below p, and p (p - 1) / 4 log(pi) */
@@ -61,13 +61,13 @@ bool aten_mvlgamma(struct pt2 *p)
         return x && imp_unsupported(p->im, "p = %lld", (long long)n);
     struct ir_attr name = imp_user_text(p->im, "function", "lgamma");
     for (int64_t j = 0; j < n; j++) {
-        struct ir_value *at = pt2_with(p, IR_sub, x, (double)j / 2);
+        struct ir_value *at = imp_with(p->im, IR_sub, x, (double)j / 2);
         struct ir_node *node = at ? imp_lib_of(p->im, "special", 1, &at, 1, &at->type, 1, &name) : NULL;
         if (!node)
             return false;
-        sum = j ? pt2_bin(p, IR_add, sum, node->out[0]) : node->out[0];
+        sum = j ? imp_bin(p->im, IR_add, sum, node->out[0]) : node->out[0];
     }
-    return pt2_out(p, 0, pt2_with(p, IR_add, sum, (double)(n * (n - 1)) / 4 * log(M_PI)));
+    return pt2_out(p, 0, imp_with(p->im, IR_add, sum, (double)(n * (n - 1)) / 4 * log(M_PI)));
 }
 
 /* polygamma(n, x) */

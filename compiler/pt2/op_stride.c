@@ -264,10 +264,10 @@ bool aten_trapezoid(struct pt2 *p)
     struct ir_value *low = imp_slice1(im, y, (int)axis, zero, n), *high = imp_slice1(im, y, (int)axis, one, n);
     if (ir_is_value(imp_dim(y, (int)axis), 0))
         high = low;
-    struct ir_value *sum = pt2_bin(p, IR_add, low, high), *width = imp_like(im, y, step);
+    struct ir_value *sum = imp_bin(im, IR_add, low, high), *width = imp_like(im, y, step);
     if (x)
-        width = pt2_bin(p, IR_sub, imp_slice1(im, x, (int)axis, one, n), imp_slice1(im, x, (int)axis, zero, n));
-    struct ir_value *parts = pt2_with(p, IR_div, pt2_bin(p, IR_mul, sum, width), 2);
+        width = imp_bin(im, IR_sub, imp_slice1(im, x, (int)axis, one, n), imp_slice1(im, x, (int)axis, zero, n));
+    struct ir_value *parts = imp_with(im, IR_div, imp_bin(im, IR_mul, sum, width), 2);
     if (p->row->arg)
         return pt2_out(p, 0, parts ? imp_op(im, IR_cumsum, 1, &parts, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis))) : NULL);
     return pt2_out(p, 0, imp_reduce(im, IR_reduce_sum, parts, 1, &axis, false));

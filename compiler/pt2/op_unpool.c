@@ -55,11 +55,11 @@ static struct ir_value *starts(struct pt2 *p, struct ir_value *u, ir_expr in, in
         (last->lo < 0 && !imp_assume(im, IR_LE, ir_const(p->ctx, kernel), in, "the window is no longer than the axis")))
         return NULL;
     struct ir_value *i = imp_iota(im, 1, &n, 0, imp_dtype(u)), *end = imp_dim_value(im, last);
-    struct ir_value *step = pt2_with(p, IR_div, imp_cast(im, end, imp_dtype(u)), out > 1 ? (double)(out - 1) : 1);
+    struct ir_value *step = imp_with(im, IR_div, imp_cast(im, end, imp_dtype(u)), out > 1 ? (double)(out - 1) : 1);
     struct ir_value *shift = imp_unsqueeze(im, u, 1, &behind);
-    struct ir_value *at = imp_cast(im, pt2_bin(p, IR_mul, pt2_bin(p, IR_add, i, shift), step), TCC_I64);
-    at = at ? pt2_bin(p, IR_sub, at, imp_cast(im, pt2_bin(p, IR_mul, shift, step), TCC_I64)) : NULL;
-    return pt2_choose(p, pt2_with(p, IR_eq, i, (double)(out - 1)), end, at);
+    struct ir_value *at = imp_cast(im, imp_bin(im, IR_mul, imp_bin(im, IR_add, i, shift), step), TCC_I64);
+    at = at ? imp_bin(im, IR_sub, at, imp_cast(im, imp_bin(im, IR_mul, shift, step), TCC_I64)) : NULL;
+    return imp_select(im, imp_with(im, IR_eq, i, (double)(out - 1)), end, at);
 }
 
 /* The row-major numbers of the elements in each window: [b, c, out..., kernel...]. */
@@ -75,13 +75,13 @@ static struct ir_value *window_elements(struct pt2 *p, struct ir_value *x, struc
         struct ir_value *number = imp_slice1(im, u, 2, ir_const(p->ctx, which), ir_const(p->ctx, 1));
         struct ir_value *at = starts(p, imp_squeeze(im, number, 1, &last), imp_dim(x, 2 + a), out[a], kernel[a]);
         last = 3;
-        at = at ? pt2_bin(p, IR_add, imp_unsqueeze(im, at, 1, &last), imp_iota(im, 1, &taps, 0, TCC_I64)) : NULL;
+        at = at ? imp_bin(im, IR_add, imp_unsqueeze(im, at, 1, &last), imp_iota(im, 1, &taps, 0, TCC_I64)) : NULL;
         int m = 0;
         for (int k = 0; k < 2 * n; k++) /* axis 2 + a and 2 + n + a are this one's */
             if (k != a && k != n + a)
                 axes[m++] = 2 + k;
         at = imp_unsqueeze(im, at, m, axes);
-        all = all && at ? pt2_bin(p, IR_add, pt2_bin(p, IR_mul, all, imp_dim_value(im, imp_dim(x, 2 + a))), at) : at;
+        all = all && at ? imp_bin(im, IR_add, imp_bin(im, IR_mul, all, imp_dim_value(im, imp_dim(x, 2 + a))), at) : at;
         if (!all)
             return NULL;
     }

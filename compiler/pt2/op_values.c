@@ -30,12 +30,13 @@ bool aten_bincount(struct pt2 *p)
 static struct ir_value *bounds(struct pt2 *p, struct ir_value *from, struct ir_value *to, int64_t bins)
 {
     ir_expr n = ir_const(p->ctx, bins + 1);
-    struct ir_value *step = pt2_with(p, IR_div, pt2_bin(p, IR_sub, to, from), (double)bins);
+    struct ir_value *step = imp_with(p->im, IR_div, imp_bin(p->im, IR_sub, to, from), (double)bins);
     struct ir_value *i = from ? imp_iota(p->im, 1, &n, 0, imp_dtype(from)) : NULL,
                     *half = i ? imp_like(p->im, i, (double)((bins + 1) / 2)) : NULL;
-    struct ir_value *low = pt2_bin(p, IR_add, from, pt2_bin(p, IR_mul, step, i));
-    struct ir_value *back = half ? pt2_bin(p, IR_sub, imp_like(p->im, i, (double)bins), i) : NULL;
-    return pt2_choose(p, pt2_bin(p, IR_lt, i, half), low, pt2_bin(p, IR_sub, to, pt2_bin(p, IR_mul, step, back)));
+    struct ir_value *low = imp_bin(p->im, IR_add, from, imp_bin(p->im, IR_mul, step, i));
+    struct ir_value *back = half ? imp_bin(p->im, IR_sub, imp_like(p->im, i, (double)bins), i) : NULL;
+    return imp_select(p->im, imp_bin(p->im, IR_lt, i, half), low,
+                      imp_bin(p->im, IR_sub, to, imp_bin(p->im, IR_mul, step, back)));
 }
 
 /* Those of histogram's data, or the range that is given; of equal ones, half to either side. */
@@ -54,9 +55,9 @@ static struct ir_value *bounds_of(struct pt2 *p, struct ir_value *x, int64_t bin
         from = imp_reduce(p->im, IR_reduce_min, x, 1, &first, false);
         to = imp_reduce(p->im, IR_reduce_max, x, 1, &first, false);
     }
-    struct ir_value *same = pt2_bin(p, IR_eq, from, to), *least = pt2_with(p, IR_sub, from, 0.5),
-                    *most = pt2_with(p, IR_add, to, n == 2 || !ir_is_value(imp_dim(x, 0), 0) ? 0.5 : 1);
-    return bounds(p, pt2_choose(p, same, least, from), pt2_choose(p, same, most, to), bins);
+    struct ir_value *same = imp_bin(p->im, IR_eq, from, to), *least = imp_with(p->im, IR_sub, from, 0.5),
+                    *most = imp_with(p->im, IR_add, to, n == 2 || !ir_is_value(imp_dim(x, 0), 0) ? 0.5 : 1);
+    return bounds(p, imp_select(p->im, same, least, from), imp_select(p->im, same, most, to), bins);
 }
 
 /* histogram(self, bins, range, weight, density); arg 1: bins are the bounds. The last part has its upper bound, too. */
@@ -79,14 +80,14 @@ bool aten_histogram(struct pt2 *p)
     struct ir_value *low = imp_slice1(im, edges, 0, ir_const(p->ctx, 0), n), *high = imp_slice1(im, edges, 0, one, n),
                     *end = imp_slice1(im, edges, 0, n, one);
     struct ir_value *from = imp_unsqueeze(im, low, 1, &last), *to = imp_unsqueeze(im, high, 1, &last);
-    struct ir_value *at_end = pt2_bin(p, IR_and, pt2_bin(p, IR_eq, to, end), pt2_bin(p, IR_eq, x, end));
+    struct ir_value *at_end = imp_bin(im, IR_and, imp_bin(im, IR_eq, to, end), imp_bin(im, IR_eq, x, end));
     struct ir_value *inside =
-        pt2_bin(p, IR_and, pt2_bin(p, IR_ge, x, from), pt2_bin(p, IR_or, pt2_bin(p, IR_lt, x, to), at_end));
-    struct ir_value *y = pt2_choose(p, inside, weight ? weight : imp_like(im, x, 1), imp_like(im, x, 0));
+        imp_bin(im, IR_and, imp_bin(im, IR_ge, x, from), imp_bin(im, IR_or, imp_bin(im, IR_lt, x, to), at_end));
+    struct ir_value *y = imp_select(im, inside, weight ? weight : imp_like(im, x, 1), imp_like(im, x, 0));
     y = imp_reduce(im, IR_reduce_sum, y, 1, &last, false);
     if (density) {
         struct ir_value *sum = imp_reduce(im, IR_reduce_sum, y, 1, &first, true);
-        y = pt2_bin(p, IR_div, y, pt2_bin(p, IR_mul, sum, pt2_bin(p, IR_sub, high, low)));
+        y = imp_bin(im, IR_div, y, imp_bin(im, IR_mul, sum, imp_bin(im, IR_sub, high, low)));
     }
     return pt2_out(p, 0, y) && (!pt2_wants(p, 1) || pt2_out(p, 1, edges));
 }
@@ -142,19 +143,19 @@ bool aten_mode(struct pt2 *p)
         return false;
     int64_t next = axis + 1;
     struct ir_value *each = imp_unsqueeze(im, x, 1, &next), *other = imp_unsqueeze(im, x, 1, &axis);
-    struct ir_value *count = imp_cast(im, pt2_bin(p, IR_eq, each, other), TCC_I64);
+    struct ir_value *count = imp_cast(im, imp_bin(im, IR_eq, each, other), TCC_I64);
     count = imp_reduce(im, IR_reduce_sum, count, 1, &next, false);
     struct ir_value *at = x ? imp_along(im, imp_iota(im, 1, &x->type->dim[axis], 0, TCC_I64), (int)axis, rank) : NULL,
-                    *number = imp_is_float(x) ? pt2_un(p, IR_not, pt2_un(p, IR_isnan, x)) : NULL;
+                    *number = imp_is_float(x) ? imp_un(im, IR_not, imp_un(im, IR_isnan, x)) : NULL;
     if (number)
-        count = pt2_with(p, IR_max, count, 1);
-    struct ir_value *most = pt2_bin(p, IR_eq, count, imp_reduce(im, IR_reduce_max, count, 1, &axis, true));
-    struct ir_value *known = number ? pt2_bin(p, IR_and, most, number) : most;
+        count = imp_with(im, IR_max, count, 1);
+    struct ir_value *most = imp_bin(im, IR_eq, count, imp_reduce(im, IR_reduce_max, count, 1, &axis, true));
+    struct ir_value *known = number ? imp_bin(im, IR_and, most, number) : most;
     struct ir_value *value =
-        imp_reduce(im, IR_reduce_min, pt2_choose(p, known, x, pt2_outermost(p, x, false)), 1, &axis, true);
-    struct ir_value *here = pt2_bin(p, IR_and, known, pt2_bin(p, IR_eq, x, value));
+        imp_reduce(im, IR_reduce_min, imp_select(im, known, x, pt2_outermost(p, x, false)), 1, &axis, true);
+    struct ir_value *here = imp_bin(im, IR_and, known, imp_bin(im, IR_eq, x, value));
     struct ir_value *index =
-        imp_reduce(im, IR_reduce_max, pt2_choose(p, here, at, imp_int(im, TCC_I64, 0)), 1, &axis, true);
+        imp_reduce(im, IR_reduce_max, imp_select(im, here, at, imp_int(im, TCC_I64, 0)), 1, &axis, true);
     struct ir_value *y = imp_gather_elements(im, x, index, (int)axis);
     return pt2_out(p, 0, keep ? y : imp_squeeze(im, y, 1, &axis)) &&
            (!pt2_wants(p, 1) || pt2_out(p, 1, keep ? index : imp_squeeze(im, index, 1, &axis)));
@@ -168,7 +169,7 @@ bool aten_gcd(struct pt2 *p)
     struct pt2_operands o;
     if (!pt2_pair_of(p, "self", "other", TCC_NONE, &o))
         return false;
-    struct ir_value *both = pt2_bin(p, IR_add, o.a, o.b),
+    struct ir_value *both = imp_bin(p->im, IR_add, o.a, o.b),
                     *in[] = {pt2_expand_as(p, o.a, both), pt2_expand_as(p, o.b, both)};
     struct ir_node *n = in[0] && in[1] ? imp_lib_of(p->im, "gcd", 2, in, 1, &in[0]->type, 0, NULL) : NULL;
     if (!n)
@@ -178,8 +179,8 @@ bool aten_gcd(struct pt2 *p)
         return pt2_out(p, 0, gcd);
     /* Of zeros it is 0, as division by 0 is here; narrow integers are multiplied as C does, as int. */
     enum tcc_dtype wide = tcc_dtype_bytes(o.type) < 4 ? TCC_I32 : o.type;
-    struct ir_value *part = imp_cast(p->im, pt2_bin(p, IR_div, in[0], gcd), wide);
-    return pt2_out(p, 0, pt2_un(p, IR_abs, pt2_bin(p, IR_mul, part, imp_cast(p->im, in[1], wide))));
+    struct ir_value *part = imp_cast(p->im, imp_bin(p->im, IR_div, in[0], gcd), wide);
+    return pt2_out(p, 0, imp_un(p->im, IR_abs, imp_bin(p->im, IR_mul, part, imp_cast(p->im, in[1], wide))));
 }
 
 /* -- Bits */
@@ -236,7 +237,7 @@ bool aten_view_type(struct pt2 *p)
 /* 2 to the power of a whole number of f's width, within the exponents of numbers that are not subnormal. */
 static struct ir_value *power_of_2(struct pt2 *p, const struct form *f, struct ir_value *k)
 {
-    return bitcast(p, pt2_with(p, IR_shl, pt2_with(p, IR_add, k, f->bias), f->mantissa), f->type);
+    return bitcast(p, imp_with(p->im, IR_shl, imp_with(p->im, IR_add, k, f->bias), f->mantissa), f->type);
 }
 
 /* frexp(self): a number of [0.5, 1), and the exponent of 2 that it is to be multiplied by. Subnormal ones are scaled
@@ -248,20 +249,21 @@ bool aten_frexp(struct pt2 *p)
     if (!f)
         return false;
     double least = ldexp(1, 1 - f->bias);
-    struct ir_value *small = pt2_with(p, IR_lt, pt2_un(p, IR_abs, x), least);
-    struct ir_value *whole = pt2_choose(p, small, pt2_with(p, IR_mul, x, ldexp(1, f->mantissa + 1)), x);
-    struct ir_value *e = pt2_with(p, IR_shr, bitcast(p, whole, f->bits), f->mantissa);
-    e = e ? pt2_bin(p, IR_and, e, imp_int(p->im, f->bits, 2 * f->bias + 1)) : NULL;
-    e = e ? pt2_bin(p, IR_sub, e,
-                    pt2_choose(p, small, imp_int(p->im, f->bits, f->bias + f->mantissa),
+    struct ir_value *small = imp_with(p->im, IR_lt, imp_un(p->im, IR_abs, x), least);
+    struct ir_value *whole = imp_select(p->im, small, imp_with(p->im, IR_mul, x, ldexp(1, f->mantissa + 1)), x);
+    struct ir_value *e = imp_with(p->im, IR_shr, bitcast(p, whole, f->bits), f->mantissa);
+    e = e ? imp_bin(p->im, IR_and, e, imp_int(p->im, f->bits, 2 * f->bias + 1)) : NULL;
+    e = e ? imp_bin(p->im, IR_sub, e,
+                    imp_select(p->im, small, imp_int(p->im, f->bits, f->bias + f->mantissa),
                                imp_int(p->im, f->bits, f->bias - 1)))
           : NULL;
-    struct ir_value *none =
-        pt2_bin(p, IR_or, pt2_with(p, IR_eq, x, 0), pt2_bin(p, IR_or, pt2_un(p, IR_isnan, x), pt2_un(p, IR_isinf, x)));
-    e = e ? pt2_choose(p, none, imp_like(p->im, e, 0), e) : NULL;
-    struct ir_value *part = e ? pt2_with(p, IR_shr, e, 1) : NULL, *rest = part ? pt2_bin(p, IR_sub, e, part) : NULL;
-    struct ir_value *y = pt2_bin(p, IR_mul, x, power_of_2(p, f, pt2_un(p, IR_neg, part)));
-    y = pt2_bin(p, IR_mul, y, power_of_2(p, f, pt2_un(p, IR_neg, rest)));
+    struct ir_value *none = imp_bin(p->im, IR_or, imp_with(p->im, IR_eq, x, 0),
+                                    imp_bin(p->im, IR_or, imp_un(p->im, IR_isnan, x), imp_un(p->im, IR_isinf, x)));
+    e = e ? imp_select(p->im, none, imp_like(p->im, e, 0), e) : NULL;
+    struct ir_value *part = e ? imp_with(p->im, IR_shr, e, 1) : NULL,
+                    *rest = part ? imp_bin(p->im, IR_sub, e, part) : NULL;
+    struct ir_value *y = imp_bin(p->im, IR_mul, x, power_of_2(p, f, imp_un(p->im, IR_neg, part)));
+    y = imp_bin(p->im, IR_mul, y, power_of_2(p, f, imp_un(p->im, IR_neg, rest)));
     return pt2_out(p, 0, y) && (!pt2_wants(p, 1) || pt2_out(p, 1, imp_cast(p->im, e, TCC_I32)));
 }
 
@@ -272,16 +274,16 @@ bool aten_nextafter(struct pt2 *p)
     if (!pt2_pair_of(p, "self", "other", pt2_out_type(p, 0), &o))
         return false;
     const struct form *f = form_of(p, o.a);
-    struct ir_value *x = f ? pt2_expand_as(p, o.a, pt2_bin(p, IR_add, o.a, o.b)) : NULL, *y = o.b;
+    struct ir_value *x = f ? pt2_expand_as(p, o.a, imp_bin(p->im, IR_add, o.a, o.b)) : NULL, *y = o.b;
     if (!x)
         return false;
-    struct ir_value *up = pt2_bin(p, IR_lt, x, y), *away = pt2_bin(p, IR_eq, up, pt2_with(p, IR_gt, x, 0));
-    struct ir_value *step = pt2_choose(p, away, imp_int(p->im, f->bits, 1), imp_int(p->im, f->bits, -1));
-    struct ir_value *moved = bitcast(p, pt2_bin(p, IR_add, bitcast(p, x, f->bits), step), f->type);
+    struct ir_value *up = imp_bin(p->im, IR_lt, x, y), *away = imp_bin(p->im, IR_eq, up, imp_with(p->im, IR_gt, x, 0));
+    struct ir_value *step = imp_select(p->im, away, imp_int(p->im, f->bits, 1), imp_int(p->im, f->bits, -1));
+    struct ir_value *moved = bitcast(p, imp_bin(p->im, IR_add, bitcast(p, x, f->bits), step), f->type);
     double least = ldexp(1, 1 - f->bias - f->mantissa);
-    struct ir_value *tiny = pt2_choose(p, up, imp_like(p->im, x, least), imp_like(p->im, x, -least));
-    moved = pt2_choose(p, pt2_with(p, IR_eq, x, 0), tiny, moved);
-    moved = pt2_choose(p, pt2_bin(p, IR_eq, x, y), y, moved);
-    struct ir_value *nan = pt2_bin(p, IR_or, pt2_un(p, IR_isnan, x), pt2_un(p, IR_isnan, y));
-    return pt2_out(p, 0, pt2_choose(p, nan, pt2_bin(p, IR_add, x, y), moved));
+    struct ir_value *tiny = imp_select(p->im, up, imp_like(p->im, x, least), imp_like(p->im, x, -least));
+    moved = imp_select(p->im, imp_with(p->im, IR_eq, x, 0), tiny, moved);
+    moved = imp_select(p->im, imp_bin(p->im, IR_eq, x, y), y, moved);
+    struct ir_value *nan = imp_bin(p->im, IR_or, imp_un(p->im, IR_isnan, x), imp_un(p->im, IR_isnan, y));
+    return pt2_out(p, 0, imp_select(p->im, nan, imp_bin(p->im, IR_add, x, y), moved));
 }

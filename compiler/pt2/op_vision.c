@@ -69,11 +69,11 @@ static struct ir_value *numbers_of(struct pt2 *p, const ir_expr *dims, struct ir
     ir_expr plane = ir_mul(p->ctx, dims[2], dims[3]);
     int64_t behind = 1;
     struct ir_value *channel = imp_iota(im, 1, &dims[1], 0, TCC_I64);
-    struct ir_value *first = pt2_bin(p, IR_mul, imp_unsqueeze(im, pictures, 1, &behind), imp_dim_value(im, dims[1]));
-    first = pt2_bin(p, IR_mul, pt2_bin(p, IR_add, first, channel), imp_dim_value(im, plane)); /* [r, c] */
+    struct ir_value *first = imp_bin(im, IR_mul, imp_unsqueeze(im, pictures, 1, &behind), imp_dim_value(im, dims[1]));
+    first = imp_bin(im, IR_mul, imp_bin(im, IR_add, first, channel), imp_dim_value(im, plane)); /* [r, c] */
     const int64_t last[] = {2, 3};
-    struct ir_value *at = pt2_with(p, IR_max, imp_cast(im, argmax, TCC_I64), 0);
-    return pt2_bin(p, IR_add, imp_unsqueeze(im, first, 2, last), at);
+    struct ir_value *at = imp_with(im, IR_max, imp_cast(im, argmax, TCC_I64), 0);
+    return imp_bin(im, IR_add, imp_unsqueeze(im, first, 2, last), at);
 }
 
 /* roi_pool(input, rois, spatial_scale, pooled_height, pooled_width) -> the maxima, 0 of a part without elements, and
@@ -97,7 +97,7 @@ bool aten_roi_pool(struct pt2 *p)
         return false;
     struct ir_value *argmax = n->out[0], *which = numbers_of(p, x->type->dim, pictures, argmax);
     struct ir_value *y = which ? imp_gather(im, pt2_flat(p, x), which, 0) : NULL;
-    y = y ? pt2_choose(p, pt2_with(p, IR_lt, argmax, 0), imp_like(im, x, 0), y) : NULL;
+    y = y ? imp_select(im, imp_with(im, IR_lt, argmax, 0), imp_like(im, x, 0), y) : NULL;
     return pt2_out(p, 0, y) && (!pt2_wants(p, 1) || pt2_out(p, 1, argmax));
 }
 
@@ -121,7 +121,7 @@ bool aten_roi_pool_backward(struct pt2 *p)
     if (!argmax || !read_sizes(p, dims) || !split_rois(p, &corners, &pictures))
         return false;
     ir_expr all = ir_mul(p->ctx, ir_mul(p->ctx, dims[0], dims[1]), ir_mul(p->ctx, dims[2], dims[3]));
-    dy = pt2_choose(p, pt2_with(p, IR_lt, argmax, 0), imp_like(im, dy, 0), dy);
+    dy = imp_select(im, imp_with(im, IR_lt, argmax, 0), imp_like(im, dy, 0), dy);
     struct ir_value *in[] = {imp_splat(im, dy ? imp_dtype(dy) : TCC_F32, 0, 1, &all),
                              pt2_flat(p, numbers_of(p, dims, pictures, argmax)), pt2_flat(p, dy)};
     struct ir_value *dx = in[1] && in[2] ? imp_op(im, IR_scatter_elements, 3, in,
@@ -142,10 +142,10 @@ static struct ir_value *bounds_of_parts(struct pt2 *p, struct ir_value *corners,
     ir_expr count = ir_const(p->ctx, n), one = ir_const(p->ctx, 1);
     struct ir_value *from = imp_slice1(im, corners, 1, ir_const(p->ctx, axis), one),
                     *to = imp_slice1(im, corners, 1, ir_const(p->ctx, axis + 2), one);
-    struct ir_value *length = pt2_with(p, IR_div, pt2_bin(p, IR_sub, to, from), (double)n);
+    struct ir_value *length = imp_with(im, IR_div, imp_bin(im, IR_sub, to, from), (double)n);
     struct ir_value *i = imp_iota(im, 1, &count, 0, imp_dtype(corners));
-    struct ir_value *at = pt2_bin(p, IR_add, from, pt2_bin(p, IR_mul, length, i));
-    return end ? pt2_bin(p, IR_add, at, pt2_with(p, IR_mul, length, scale)) : at;
+    struct ir_value *at = imp_bin(im, IR_add, from, imp_bin(im, IR_mul, length, i));
+    return end ? imp_bin(im, IR_add, at, imp_with(im, IR_mul, length, scale)) : at;
 }
 
 /* Regions as RoiAlign takes them: corners [r h w, 4], pictures [r h w]. */
@@ -168,8 +168,8 @@ static bool parts_of_regions(struct pt2 *p, int64_t h, int64_t w, bool sampled, 
         if (!parts[k])
             return false;
     }
-    struct ir_value *number = pt2_with(p, IR_mul, imp_unsqueeze(im, *pictures, 1, &behind), (double)(h * w));
-    number = pt2_bin(p, IR_add, number, imp_iota(im, 1, &bins, 0, TCC_I64));
+    struct ir_value *number = imp_with(im, IR_mul, imp_unsqueeze(im, *pictures, 1, &behind), (double)(h * w));
+    number = imp_bin(im, IR_add, number, imp_iota(im, 1, &bins, 0, TCC_I64));
     *corners = imp_reshape(im, imp_concat(im, 4, parts, 3), 2, (const ir_expr[]){all, four});
     *pictures = number ? imp_reshape(im, number, 1, &all) : NULL;
     return *corners && *pictures;
@@ -280,8 +280,8 @@ bool aten_roi_align_backward(struct pt2 *p)
 /* Numbers rounded as C's round() does, halves away from 0. */
 static struct ir_value *rounded(struct pt2 *p, struct ir_value *x)
 {
-    struct ir_value *size = pt2_un(p, IR_floor, pt2_with(p, IR_add, pt2_un(p, IR_abs, x), 0.5));
-    return pt2_bin(p, IR_mul, pt2_un(p, IR_sign, x), size);
+    struct ir_value *size = imp_un(p->im, IR_floor, imp_with(p->im, IR_add, imp_un(p->im, IR_abs, x), 0.5));
+    return imp_bin(p->im, IR_mul, imp_un(p->im, IR_sign, x), size);
 }
 
 /* Which of `size` elements along one axis are in each of n parts of a region, [r, n, size]; *count [r, n]: how many. As
@@ -292,24 +292,24 @@ static struct ir_value *elements_of_parts(struct pt2 *p, struct ir_value *corner
     struct imp *im = p->im;
     ir_expr parts = ir_const(p->ctx, n), one = ir_const(p->ctx, 1);
     const int64_t behind = 2;
-    struct ir_value *from =
-                        rounded(p, pt2_with(p, IR_mul, imp_slice1(im, corners, 1, ir_const(p->ctx, axis), one), scale)),
+    struct ir_value *from = rounded(
+                        p, imp_with(im, IR_mul, imp_slice1(im, corners, 1, ir_const(p->ctx, axis), one), scale)),
                     *to = rounded(
-                        p, pt2_with(p, IR_mul, imp_slice1(im, corners, 1, ir_const(p->ctx, axis + 2), one), scale));
-    struct ir_value *width = pt2_with(p, IR_div, pt2_with(p, IR_max, pt2_bin(p, IR_sub, to, from), 1), (double)n);
+                        p, imp_with(im, IR_mul, imp_slice1(im, corners, 1, ir_const(p->ctx, axis + 2), one), scale));
+    struct ir_value *width = imp_with(im, IR_div, imp_with(im, IR_max, imp_bin(im, IR_sub, to, from), 1), (double)n);
     struct ir_value *i = imp_iota(im, 1, &parts, 0, imp_dtype(corners));
     struct ir_value *last = imp_cast(im, imp_dim_value(im, ir_addc(p->ctx, size, -1)), imp_dtype(corners)), *ends[2];
     for (int k = 0; k < 2; k++) {
-        struct ir_value *at = pt2_bin(p, IR_mul, width, k ? pt2_with(p, IR_add, i, 1) : i);
-        at = pt2_bin(p, IR_add, pt2_un(p, k ? IR_ceil : IR_floor, at), from);
-        ends[k] = pt2_bin(p, IR_min, pt2_with(p, IR_max, at, 0), last);
+        struct ir_value *at = imp_bin(im, IR_mul, width, k ? imp_with(im, IR_add, i, 1) : i);
+        at = imp_bin(im, IR_add, imp_un(im, k ? IR_ceil : IR_floor, at), from);
+        ends[k] = imp_bin(im, IR_min, imp_with(im, IR_max, at, 0), last);
     }
     struct ir_value *place = imp_iota(im, 1, &size, 0, imp_dtype(corners));
-    *count = pt2_with(p, IR_max, pt2_bin(p, IR_sub, ends[1], ends[0]), 0);
+    *count = imp_with(im, IR_max, imp_bin(im, IR_sub, ends[1], ends[0]), 0);
     for (int k = 0; k < 2; k++)
         if (!ends[k] || !(ends[k] = imp_unsqueeze(im, ends[k], 1, &behind)))
             return NULL;
-    return imp_cast(im, pt2_bin(p, IR_and, pt2_bin(p, IR_ge, place, ends[0]), pt2_bin(p, IR_lt, place, ends[1])),
+    return imp_cast(im, imp_bin(im, IR_and, imp_bin(im, IR_ge, place, ends[0]), imp_bin(im, IR_lt, place, ends[1])),
                     imp_dtype(corners));
 }
 
@@ -334,12 +334,12 @@ static struct ir_value *weights_of_parts(struct pt2 *p, const ir_expr *dims, ir_
     if (!in[0] || !in[1] ||
         !imp_assume(im, IR_EQ, rest, ir_const(p->ctx, 0), "the channels are a multiple of the parts of a region"))
         return NULL;
-    struct ir_value *all = pt2_bin(p, IR_mul, imp_unsqueeze(im, in[0], 3, rows), imp_unsqueeze(im, in[1], 3, columns));
+    struct ir_value *all = imp_bin(im, IR_mul, imp_unsqueeze(im, in[0], 3, rows), imp_unsqueeze(im, in[1], 3, columns));
     const int64_t first = 2, second = 1;
     struct ir_value *elements =
-        pt2_bin(p, IR_mul, imp_unsqueeze(im, count[0], 1, &first), imp_unsqueeze(im, count[1], 1, &second));
-    struct ir_value *share = elements ? imp_unsqueeze(im, pt2_with(p, IR_max, elements, 1), 3, area) : NULL;
-    return pt2_bin(p, IR_div, all, share);
+        imp_bin(im, IR_mul, imp_unsqueeze(im, count[0], 1, &first), imp_unsqueeze(im, count[1], 1, &second));
+    struct ir_value *share = elements ? imp_unsqueeze(im, imp_with(im, IR_max, elements, 1), 3, area) : NULL;
+    return imp_bin(im, IR_div, all, share);
 }
 
 /* ps_roi_pool(input, rois, spatial_scale, pooled_height, pooled_width) -> means, which channel each is of */
@@ -357,7 +357,7 @@ bool aten_ps_roi_pool(struct pt2 *p)
     const ir_expr channels = ir_floordiv(p->ctx, imp_dim(x, 1), ir_mul(p->ctx, parts[0], parts[1])),
                   dims[] = {imp_dim(pictures, 0), channels, parts[0], parts[1], imp_dim(x, 2), imp_dim(x, 3)};
     struct ir_value *read = imp_gather(im, x, pictures, 0);
-    struct ir_value *each = pt2_bin(p, IR_mul, read ? imp_reshape(im, read, 6, dims) : NULL, weights);
+    struct ir_value *each = imp_bin(im, IR_mul, read ? imp_reshape(im, read, 6, dims) : NULL, weights);
     return pt2_out(p, 0, imp_reduce(im, IR_reduce_sum, each, 2, plane, false)) && channel_mapping(p, dims);
 }
 
@@ -375,9 +375,9 @@ bool aten_ps_roi_pool_backward(struct pt2 *p)
     if (!weights)
         return false;
     const ir_expr flat[] = {imp_dim(pictures, 0), ir_mul(p->ctx, dims[1], ir_mul(p->ctx, dims[2], dims[3]))};
-    struct ir_value *each = pt2_bin(p, IR_mul, imp_unsqueeze(im, dy, 2, plane), weights);
+    struct ir_value *each = imp_bin(im, IR_mul, imp_unsqueeze(im, dy, 2, plane), weights);
     struct ir_value *whose =
-        pt2_bin(p, IR_eq, imp_unsqueeze(im, pictures, 1, &behind), imp_iota(im, 1, dims, 0, TCC_I64));
+        imp_bin(im, IR_eq, imp_unsqueeze(im, pictures, 1, &behind), imp_iota(im, 1, dims, 0, TCC_I64));
     struct ir_value *dx = imp_matmul(im, imp_cast(im, whose, imp_dtype(dy)),
                                      each ? imp_reshape(im, each, 2, flat) : NULL, true, false, imp_dtype(dy));
     return dx && pt2_out(p, 0, imp_reshape(im, dx, 4, dims));

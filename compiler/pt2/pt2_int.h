@@ -315,17 +315,6 @@ struct ir_value *pt2_dropout(struct pt2 *p, struct ir_value *x, double probabili
 
 /* The least (or largest) number of x's type, infinite where there are infinities; rank 0. */
 struct ir_value *pt2_outermost(struct pt2 *p, const struct ir_value *x, bool least);
-/* Shorthand of formulas: an operation on one or two values, on a value and a number, which takes its type, and a choice
- * by truth values. NULL operands: NULL. */
-static inline struct ir_value *pt2_un(struct pt2 *p, enum ir_op op, struct ir_value *x) { return imp_un(p->im, op, x); }
-static inline struct ir_value *pt2_bin(struct pt2 *p, enum ir_op op, struct ir_value *x,
-                                       struct ir_value *y) { return imp_bin(p->im, op, x, y); }
-static inline struct ir_value *pt2_with(struct pt2 *p, enum ir_op op, struct ir_value *x,
-                                        double v) { return imp_bin(p->im, op, x, imp_like(p->im, x, v)); }
-static inline struct ir_value *pt2_choose(struct pt2 *p, struct ir_value *c, struct ir_value *x, struct ir_value *y)
-{
-    return imp_tri(p->im, IR_select, c, x, y);
-}
 /* The p-norm over n axes (op_reduce.c); that of a - b + eps along the last one; the sum of a b along an axis, which may
  * count from the end, in at least f32. NULL operands: NULL. */
 struct ir_value *pt2_norm(struct pt2 *p, struct ir_value *x, double order, int n, const int64_t *axes, bool keep);
