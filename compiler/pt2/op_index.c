@@ -5,8 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-#define UNUSED(arg) ((void)(arg))
-
 /* -- Along one axis: an index that is negative is an error here, in x[i] below it counts from the end */
 
 /* Elements of a constant below 0. */
@@ -278,9 +276,8 @@ static bool index_list(struct pt2 *p, struct indexed *t, struct ir_value **list)
     return n >= 0;
 }
 
-static ir_expr broadcast_dim(struct pt2 *p, ir_expr a, ir_expr b)
+static ir_expr broadcast_dim(ir_expr a, ir_expr b)
 {
-    UNUSED(p);
     return ir_is_value(a, 1) ? b : a;
 }
 
@@ -307,7 +304,7 @@ static bool read_indexed(struct pt2 *p, struct indexed *t)
     for (int k = 0; k < t->rank; k++) {
         for (int i = 0; list[k] && i < imp_rank(list[k]); i++) {
             int at = i + t->index_rank - imp_rank(list[k]);
-            t->index_dims[at] = broadcast_dim(p, t->index_dims[at], imp_dim(list[k], i));
+            t->index_dims[at] = broadcast_dim(t->index_dims[at], imp_dim(list[k], i));
         }
         if (!list[k])
             t->perm[count++] = k;
