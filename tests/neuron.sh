@@ -42,6 +42,38 @@ grep -q '^y: f32\[2,4\]: 3 5 7 9' out || fail "binary: $(cat out)"
 expect_status 0 tccc-neuron disasm p.nbin -o p2.neuron
 cmp again.neuron p2.neuron || fail "disasm -o"
 
+# A size that only the run knows: its value is asked for; what lies behind it is out of bounds.
+cat >size.neuron <<'END'
+core trn1
+size N r31
+tensor x in f32 [N*2, 4]
+tensor y out f32 [N*2, 4]
+engine sync
+    set r1, 0
+    loop r31 {
+        dma sbuf.f32[0:2, 0, 4], x[0+r1, 2, 4] wait s1>=0+r2 signal s0
+        reg_add r2, r2, 16
+        dma y[0+r1, 2, 4], sbuf.f32[0:2, 0, 4] wait s0>=0+r2 signal s1
+        reg_add r1, r1, 32
+    }
+END
+expect_status 2 tccc-neuron run size.neuron --random
+grep -q "no value for the size 'N' (--dim N=N)" err || fail "no size: $(cat err)"
+expect_status 2 tccc-neuron run size.neuron --random --dim N=0
+grep -q -e "--dim=N=0: expected NAME=N, a size of the program and a number above 0" err || fail "size 0: $(cat err)"
+expect_status 0 tccc-neuron run size.neuron --input x=x.npy --dim N=1 --output-dir results
+cmp results/y.npy x.npy || fail "one turn: $(cat out)"
+expect_status 0 tccc-neuron run size.neuron --random --dim N=3
+grep -q '^y: f32\[6,4\]' out || fail "three turns: $(cat out)"
+for n in 1000 4000; do
+    expect_status 0 tccc-neuron run size.neuron --sim=time --dim N=$n
+    sed -n 's/^modelled.*, \([0-9]*\) ticks.*/\1/p' out >ticks.$n
+done
+[ "$(cat ticks.4000)" -gt $((3 * $(cat ticks.1000))) ] || fail "time by turns: $(cat ticks.*)"
+sed 's/set r1, 0/set r1, 32/' size.neuron >beyond.neuron
+expect_status 1 tccc-neuron run beyond.neuron --random --dim N=3
+grep -q 'out-of-bounds: line 8: operand 2: r1 is 96: bytes 96 to 127 of 96' err || fail "beyond: $(cat err)"
+
 # Rounding: by option, by variable.
 sed -e 's/f32\[0:2, 64, 4\], sbuf.f32\[0:2, 0, 4\], 2, 1 op0=mul op1=add/bf16[0:2, 64, 4], sbuf.f32[0:2, 0, 4], 1.003 op0=mul/' -e 's/sbuf.f32\[0:2, 64, 4\]/sbuf.bf16[0:2, 64, 4]/' p.neuron >round.neuron
 expect_status 0 tccc-neuron run round.neuron --input x=x.npy
