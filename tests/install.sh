@@ -1,5 +1,5 @@
 # An installation works where it was put, and moved elsewhere: an installed tccc finds the runtime and the headers; the
-# rules for make and for CMake compile a model as a build step and compile it again when it has changed.
+# rules for make and for CMake compile a model as a build step and compile it again when it has changed; for AArch64, too, where the compiler is one for that.
 . "${top_srcdir:=$(cd "$(dirname "$0")/.." && pwd)}/tests/setup.sh"
 model=$top_srcdir/samples/digits/digits.onnx
 picture=$top_srcdir/samples/digits/digit-3.pgm
@@ -111,4 +111,36 @@ if command -v cmake >/dev/null 2>&1; then
     grep -q 'Compiling the model' "$tmp/out" || fail "CMake did not compile a changed model again"
 else
     echo "note: no cmake here, that part was not run"
+fi
+
+# Another processor: what the compiler, a toolchain file or a cross file says is the models' processor, too.
+arm=aarch64-linux-gnu
+if [ -n "${INSTRUMENT:-}" ] || ! [ -e "$tmp/inst/lib/$arm/libtccrt.a" ] || ! command -v qemu-aarch64 >/dev/null 2>&1; then
+    echo "note: an instrumented build, or no --with-cross=$arm or qemu-aarch64: that part was not run"
+    exit 0
+fi
+# runs PROGRAM: in the emulator.
+runs() {
+    expect_status 0 qemu-aarch64 -L "/usr/$arm" "$1" "$picture"
+    grep -q '^label: 3$' "$tmp/out" || fail "$1: $(cat "$tmp/out")"
+}
+mkdir "$tmp/arm" && cd "$tmp/arm" || fail "no folder"
+cp "$model" "$tmp/app.c" .
+page make 1 >Makefile
+expect_status 0 make app CC=$arm-gcc
+runs ./app
+if command -v meson >/dev/null 2>&1 && command -v ninja >/dev/null 2>&1; then
+    { echo "project('app', 'c')" && page meson 2; } >meson.build
+    printf "[binaries]\nc = '%s-gcc'\n[host_machine]\nsystem = 'linux'\ncpu_family = 'aarch64'\ncpu = 'cortex-a72'\nendian = 'little'\n" $arm >cross.ini
+    expect_status 0 meson setup --cross-file cross.ini meson
+    expect_status 0 ninja -C meson
+    runs meson/app
+fi
+if command -v cmake >/dev/null 2>&1; then
+    { echo 'cmake_minimum_required(VERSION 3.20)' && echo 'project(app C)' && page cmake 1; } >CMakeLists.txt
+    printf 'set(CMAKE_SYSTEM_NAME Linux)\nset(CMAKE_SYSTEM_PROCESSOR aarch64)\nset(CMAKE_C_COMPILER %s-gcc)\nset(CMAKE_FIND_ROOT_PATH /usr/%s)\n' $arm $arm >toolchain.cmake
+    echo 'set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)' >>toolchain.cmake
+    expect_status 0 cmake -B cmake -G 'Unix Makefiles' --toolchain toolchain.cmake "-Dtccc_DIR=$tmp/inst/lib/cmake/tccc"
+    expect_status 0 cmake --build cmake
+    runs cmake/app
 fi

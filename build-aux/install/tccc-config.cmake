@@ -5,14 +5,28 @@
 # TARGET is a library to link: it holds the compiled MODEL (a static archive), its generated header TARGET.h, and the
 # runtime. With SHARED a file TARGET.so is built instead, for tccrt_open(); its path is the property TCCC_FILE of TARGET.
 # NAME is the prefix of the C names (default: TARGET). The model is compiled again when it, or a file that it names
-# (external data), has changed. Variables: TCCC_EXECUTABLE, TCCC_TCCRT_LIBRARY, TCCC_INCLUDE_DIR.
+# (external data), has changed. Variables: TCCC_EXECUTABLE, TCCC_TCCRT_LIBRARY, TCCC_INCLUDE_DIR; TCCC_MARCH, the flag
+# --march before OPTIONS: where a toolchain file's CMAKE_SYSTEM_PROCESSOR is another than this machine's, the least of it.
 cmake_minimum_required(VERSION 3.20)
 
 get_filename_component(_tccc_libdir "${CMAKE_CURRENT_LIST_DIR}/../.." ABSOLUTE)
 set(_tccc_prefixes "${_tccc_libdir}/.." "${_tccc_libdir}/../..")
-find_program(TCCC_EXECUTABLE tccc HINTS ${_tccc_prefixes} PATH_SUFFIXES bin)
-find_library(TCCC_TCCRT_LIBRARY NAMES libtccrt.a HINTS "${_tccc_libdir}")
-find_path(TCCC_INCLUDE_DIR tccrt.h HINTS ${_tccc_prefixes} PATH_SUFFIXES include/tccc/runtime)
+set(_tccc_runtime "${_tccc_libdir}")
+set(_tccc_march "")
+if(CMAKE_CROSSCOMPILING AND NOT CMAKE_SYSTEM_PROCESSOR STREQUAL CMAKE_HOST_SYSTEM_PROCESSOR)
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
+    set(_tccc_march armv8-a)
+    set(_tccc_runtime "${_tccc_libdir}/aarch64-linux-gnu")
+  elseif(CMAKE_SYSTEM_PROCESSOR STREQUAL riscv64)
+    set(_tccc_march rv64gc)
+    set(_tccc_runtime "${_tccc_libdir}/riscv64-linux-gnu")
+  endif()
+endif()
+set(TCCC_MARCH "${_tccc_march}" CACHE STRING "processors that models are compiled for (tccc --march)")
+# What a toolchain file says of search paths is about the other processor's files: here all are this machine's.
+find_program(TCCC_EXECUTABLE tccc HINTS ${_tccc_prefixes} PATH_SUFFIXES bin NO_CMAKE_FIND_ROOT_PATH)
+find_library(TCCC_TCCRT_LIBRARY NAMES libtccrt.a HINTS "${_tccc_runtime}" NO_CMAKE_FIND_ROOT_PATH)
+find_path(TCCC_INCLUDE_DIR tccrt.h HINTS ${_tccc_prefixes} PATH_SUFFIXES include/tccc/runtime NO_CMAKE_FIND_ROOT_PATH)
 find_package(Threads)
 
 include(FindPackageHandleStandardArgs)
@@ -34,6 +48,10 @@ function(tccc_add_model target model)
   if(NOT arg_NAME)
     set(arg_NAME "${target}")
   endif()
+  set(march "")
+  if(TCCC_MARCH)
+    set(march "--march=${TCCC_MARCH}")
+  endif()
   get_filename_component(input "${model}" ABSOLUTE)
   set(base "${CMAKE_CURRENT_BINARY_DIR}/${target}")
   if(arg_SHARED)
@@ -47,7 +65,7 @@ function(tccc_add_model target model)
   endif()
   add_custom_command(
     OUTPUT ${outputs}
-    COMMAND "${TCCC_EXECUTABLE}" "--name=${arg_NAME}" ${arg_OPTIONS} "${input}" -o "${file}" ${header} -MD -MF "${file}.d"
+    COMMAND "${TCCC_EXECUTABLE}" "--name=${arg_NAME}" ${march} ${arg_OPTIONS} "${input}" -o "${file}" ${header} -MD -MF "${file}.d"
     DEPENDS "${input}" "${TCCC_EXECUTABLE}"
     DEPFILE "${file}.d"
     COMMENT "Compiling the model ${model}"
