@@ -337,6 +337,26 @@ struct ir_value *imp_gather(struct imp *im, struct ir_value *x, struct ir_value 
     return imp_op(im, IR_gather, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis)));
 }
 
+/* Elements of a constant below 0. */
+static bool any_negative(const struct ir_tensor *t)
+{
+    bool any = false;
+    for (int64_t k = 0; k < (t->splat ? t->nelems > 0 : t->nelems) && !any; k++) {
+        const void *at = ir_tensor_at(t, k);
+        any = t->dtype == TCC_I64 ? *(const int64_t *)at < 0 : t->dtype != TCC_I32 || *(const int32_t *)at < 0;
+    }
+    return any;
+}
+
+struct ir_value *imp_from_zero(struct imp *im, struct ir_value *index, ir_expr size)
+{
+    const struct ir_tensor *known = index ? ir_const_of(index) : NULL;
+    if (!index || (known && !any_negative(known)))
+        return index;
+    index = imp_cast(im, index, TCC_I64);
+    return imp_select(im, imp_bin(im, IR_lt, index, imp_int(im, TCC_I64, 0)), imp_dim_value(im, size), index);
+}
+
 struct ir_value *imp_gather_elements(struct imp *im, struct ir_value *x, struct ir_value *index, int axis)
 {
     struct ir_value *in[] = {x, index};

@@ -490,7 +490,7 @@ bool aten_embedding_bag(struct pt2 *p)
     pt2_ignore(p, "scale_grad_by_freq", "sparse");
     if (!offsets || imp_rank(index) != 1 || imp_rank(offsets) != 1)
         return false;
-    index = pt2_from_zero(p, imp_cast(im, index, TCC_I64), imp_dim(w, 0));
+    index = imp_from_zero(p->im, imp_cast(im, index, TCC_I64), imp_dim(w, 0));
     offsets = imp_cast(im, offsets, TCC_I64);
     ir_expr n = imp_dim(index, 0),
             bags = ir_addc(p->ctx, imp_dim(offsets, 0), pt2_b(p, "include_last_offset", false) ? -1 : 0);

@@ -7,27 +7,6 @@
 
 /* -- Along one axis: an index that is negative is an error here, in x[i] below it counts from the end */
 
-/* Elements of a constant below 0. */
-static bool any_negative(const struct ir_tensor *t)
-{
-    bool any = false;
-    for (int64_t k = 0; k < (t->splat ? t->nelems > 0 : t->nelems) && !any; k++) {
-        const void *at = ir_tensor_at(t, k);
-        any = t->dtype == TCC_I64 ? *(const int64_t *)at < 0 : t->dtype != TCC_I32 || *(const int32_t *)at < 0;
-    }
-    return any;
-}
-
-struct ir_value *pt2_from_zero(struct pt2 *p, struct ir_value *index, ir_expr size)
-{
-    const struct ir_tensor *known = index ? ir_const_of(index) : NULL;
-    if (!index || (known && !any_negative(known)))
-        return index;
-    index = imp_cast(p->im, index, TCC_I64);
-    return imp_select(p->im, imp_bin(p->im, IR_lt, index, imp_int(p->im, TCC_I64, 0)), imp_dim_value(p->im, size),
-                      index);
-}
-
 bool aten_gather(struct pt2 *p)
 {
     struct ir_value *x = pt2_need(p, "self"), *index = x ? pt2_need(p, "index") : NULL;
@@ -37,7 +16,7 @@ bool aten_gather(struct pt2 *p)
         return false;
     if (!imp_rank(x))
         return pt2_out(p, 0, pt2_expand_as(p, x, index));
-    index = pt2_from_zero(p, index, imp_dim(x, (int)axis));
+    index = imp_from_zero(p->im, index, imp_dim(x, (int)axis));
     return pt2_out(p, 0, imp_gather_elements(p->im, x, index, (int)axis));
 }
 
@@ -49,7 +28,7 @@ bool aten_index_select(struct pt2 *p)
         return false;
     if (!imp_rank(x))
         return pt2_out(p, 0, x);
-    index = pt2_from_zero(p, imp_rank(index) ? index : imp_to_rank(p->im, index, 1), imp_dim(x, (int)axis));
+    index = imp_from_zero(p->im, imp_rank(index) ? index : imp_to_rank(p->im, index, 1), imp_dim(x, (int)axis));
     return pt2_out(p, 0, imp_gather(p->im, x, index, (int)axis));
 }
 
@@ -59,7 +38,7 @@ bool aten_embedding(struct pt2 *p)
     struct ir_value *w = pt2_need(p, "weight"), *index = w ? pt2_need(p, "indices") : NULL;
     int64_t padding = pt2_i(p, "padding_idx", -1), last;
     pt2_ignore(p, "scale_grad_by_freq", "sparse");
-    struct ir_value *y = index ? imp_gather(p->im, w, pt2_from_zero(p, index, imp_dim(w, 0)), 0) : NULL;
+    struct ir_value *y = index ? imp_gather(p->im, w, imp_from_zero(p->im, index, imp_dim(w, 0)), 0) : NULL;
     if (y && p->im->train && padding >= 0) {
         last = imp_rank(index);
         struct ir_value *padded = imp_bin(p->im, IR_eq, index, imp_like(p->im, index, (double)padding));
@@ -150,7 +129,7 @@ bool aten_scatter(struct pt2 *p)
         return imp_unsupported(im, "reduce '%s'", reduce);
     src = imp_cast(im, src, imp_dtype(x));
     bool scalar = !imp_rank(x);
-    index = pt2_from_zero(p, index, scalar ? ir_const(p->ctx, 1) : imp_dim(x, (int)axis));
+    index = imp_from_zero(p->im, index, scalar ? ir_const(p->ctx, 1) : imp_dim(x, (int)axis));
     if (!index)
         return false;
     if (scalar) { /* as vectors of one */
@@ -189,7 +168,7 @@ bool aten_index_add(struct pt2 *p)
     if (!src || !imp_rank(x) || !pt2_axis(p, "dim", 0, imp_rank(x), &axis))
         return false;
     index = imp_rank(index) ? index : imp_to_rank(im, index, 1);
-    index = arg == 2 ? index : pt2_from_zero(p, index, imp_dim(x, (int)axis)); /* index_fill counts from the end */
+    index = arg == 2 ? index : imp_from_zero(p->im, index, imp_dim(x, (int)axis)); /* index_fill counts from the end */
     if (!index)
         return false;
     index = of_slices(p, x, index, axis, &src);
@@ -210,7 +189,7 @@ bool aten_index_reduce(struct pt2 *p)
         return src && imp_bad(p->im, "a tensor with dims is expected");
     if (!*reduce || !scatter_mode(reduce))
         return imp_bad(p->im, "reduce '%s'; prod, mean, amax or amin is expected", reduce);
-    index = pt2_from_zero(p, imp_rank(index) ? index : imp_to_rank(p->im, index, 1), imp_dim(x, (int)axis));
+    index = imp_from_zero(p->im, imp_rank(index) ? index : imp_to_rank(p->im, index, 1), imp_dim(x, (int)axis));
     index = index ? of_slices(p, x, index, axis, &src) : NULL;
     return index && src && pt2_out(p, 0, combined(p, x, index, src, axis, reduce, include));
 }
@@ -479,6 +458,6 @@ bool aten_one_hot(struct pt2 *p)
         return x && imp_unsupported(p->im, "a number of classes that the data decides");
     int64_t last = imp_rank(x);
     struct ir_value *all = imp_iota(p->im, 1, &classes, 0, TCC_I64);
-    x = imp_gather(p->im, all, pt2_from_zero(p, imp_cast(p->im, x, TCC_I64), classes), 0); /* itself, or an error */
+    x = imp_gather(p->im, all, imp_from_zero(p->im, imp_cast(p->im, x, TCC_I64), classes), 0); /* itself, or an error */
     return x && pt2_out(p, 0, imp_bin(p->im, IR_eq, imp_unsqueeze(p->im, x, 1, &last), all));
 }

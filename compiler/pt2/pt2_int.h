@@ -299,9 +299,7 @@ struct ir_value *pt2_flip(struct pt2 *p, struct ir_value *x, int n, const int64_
 struct ir_value *pt2_diagonal(struct pt2 *p, struct ir_value *x, int64_t offset, int64_t a, int64_t b);
 /* Broadcasts x to the type's dims. */
 struct ir_value *pt2_expand_as(struct pt2 *p, struct ir_value *x, const struct ir_value *like);
-/* An index that may not count from the end: what is negative is none of the `size`. Integers to divide by: 0 is none,
- * when run. NULL operands: NULL. */
-struct ir_value *pt2_from_zero(struct pt2 *p, struct ir_value *index, ir_expr size);
+/* Integers to divide by: 0 is none, when run. NULL operands: NULL. */
 struct ir_value *pt2_not_zero(struct pt2 *p, struct ir_value *by);
 struct ir_value *pt2_floor_div(struct pt2 *p, struct ir_value *a, struct ir_value *b);     /* of integers, b not 0 */
 /* i < 0 counts from the end; clamped to 0 .. size: how slices take bounds. */
