@@ -50,6 +50,13 @@ bool frontend_train_check(struct ir_ctx *ctx, const struct tccc_train *t)
     return false;
 }
 
+bool frontend_adapt(struct ir_module *m, const struct tccc_options *o)
+{
+    (void)o;
+    ir_error(m->ctx, NULL, WHY);
+    return false;
+}
+
 bool frontend_train(struct ir_module *m, const struct tccc_train *t, const struct pass_machine *machine, FILE *schedule,
                     struct train_recompute *recompute)
 {

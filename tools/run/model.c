@@ -218,12 +218,15 @@ static int read_module(const struct options *o, const char *path, struct model *
                                        .states = o->given[OPT_state].at,
                                        .exact = option_set(o, OPT_exact),
                                        .training = train_wanted(o),
+                                       .keeps_weights = o->given[OPT_adapter].n > 0,
+                                       .frozen = train_wanted(o) && train.lora,
                                        .own_step = train_wanted(o) && !train.loss,
                                        .one_version = train_wanted(o) && train.data_parallel,
                                        .sync_bn = option_set(o, OPT_sync_bn)};
+    struct tccc_options adapted = {.adapter = o->given[OPT_adapter].at, .train = train_wanted(o) ? &train : NULL};
     struct ir_module *module = frontend_read(m->ctx, path, &options);
 
-    if (!module || (options.training &&
+    if (!module || !frontend_adapt(module, &adapted) || (options.training &&
                     (!frontend_train(module, &train, NULL, NULL, NULL) || !frontend_versions(module, &options))))
         return exit_code_of(m->ctx);
     if (!ir_verify(module))
