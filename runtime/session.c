@@ -343,6 +343,11 @@ int tccrt_threads(const struct tccrt_session *s)
     return s ? s->device->threads : 0;
 }
 
+const char *tccrt_isa_used(const struct tccrt_session *s)
+{
+    return s->m->isa;
+}
+
 const char *tccrt_device_used(const struct tccrt_session *s)
 {
     return s ? s->device->name : "";

@@ -32,6 +32,15 @@ has "^memory of 'main': [0-9]* bytes, [0-9]* of them live at once$"
 # Operations are counted at the run's sizes.
 expect_status 0 tccc-run d.so --random --profile=one.json
 awk '$NF == "run)" && $0 ~ /all steps/ { exit !($4 > 0) }' "$tmp/err" || fail "no operations are counted"
+# The peak is that of the vectors that the artifact's code may use.
+peak() {
+    expect_status 0 tccc -q --march="$1" "$digits" -o peak.so
+    expect_status 0 tccc-run peak.so --random --profile
+    awk '/; peak: / { print $(NF - 1) }' "$tmp/err"
+}
+if grep -qw avx2 /proc/cpuinfo && grep -qw fma /proc/cpuinfo; then
+    awk -v a="$(peak x86-64-v2)" -v b="$(peak x86-64-v3)" 'BEGIN { exit !(a > 0 && b > 1.2 * a) }' || fail "one peak for all code"
+fi
 expect_status 0 tccc-bench --runs=3 --json d.so
 grep -q '"gflops":0\.000' "$tmp/out" && fail "GFLOP/s of a symbolic model is 0"
 exit 0

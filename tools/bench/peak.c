@@ -6,6 +6,8 @@
  */
 #include "tools/bench/peak_int.h"
 
+#include <stdbool.h>
+#include <string.h>
 #include <time.h>
 
 double peak_seconds(void)
@@ -88,3 +90,11 @@ double peak_gflops(int bits)
     return 0;
 }
 #endif
+
+double peak_of(const char *isa, int threads)
+{
+    bool v4 = !strcmp(isa, "x86-64-v4") || strstr(isa, "avx512f");
+    bool v3 = !strcmp(isa, "x86-64-v3") || (strstr(isa, "avx2") && strstr(isa, "fma"));
+    int here = peak_bits(), bits = v4 ? 512 : v3 ? 256 : 128;
+    return here ? threads * peak_gflops(bits < here ? bits : here) : 0;
+}

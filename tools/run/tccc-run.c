@@ -62,7 +62,7 @@ static void print_row(const struct tccrt_profile_row *r, int runs, double total,
 static double host_peak(const struct model *m)
 {
     bool host = !strncmp(tccrt_device_used(m->session), "cpu", 3);
-    return host ? peak_gflops(peak_bits()) * tccrt_threads(m->session) : 0;
+    return host ? peak_of(tccrt_isa_used(m->session), tccrt_threads(m->session)) : 0;
 }
 
 /* Rows come slowest first. Times and calls are those of one run on average; the peak is that of all threads. */

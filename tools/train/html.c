@@ -401,7 +401,7 @@ static int write_page(struct trainer *t, const char *state)
     curves(r, t);
     speed(r, t);
     if (host && h->peak == 0)
-        h->peak = peak_gflops(peak_bits()) * tccrt_threads(t->m.session);
+        h->peak = peak_of(tccrt_isa_used(t->m.session), tccrt_threads(t->m.session));
     int code =
         runs > 0 ? html_profile(r, t->o, &t->m, &(struct html_runs){runs, runs, 0, h->peak, h->traces}) : EXIT_FINE;
     memory_of_ranks(r, t);
