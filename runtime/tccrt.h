@@ -479,8 +479,8 @@ typedef int (*tccrt_observer)(void *user, const struct tccrt_made *made);
 int tccrt_observe(struct tccrt_session *s, tccrt_observer observer, void *user);
 int tccrt_threads(const struct tccrt_session *s);                                      /* that it runs with */
 const char *tccrt_device_used(const struct tccrt_session *s);                          /* "cpu", "cpu-split" */
-/* What the code that runs on this processor was compiled for: a psABI level ("x86-64-v3"), or "native:" and LLVM's names
- * of the features that it may use. */
+/* What the code that runs on this processor was compiled for: a psABI level ("x86-64-v3"), or "native:" and LLVM's
+ * names of the features that it may use. */
 const char *tccrt_isa_used(const struct tccrt_session *s);
 /* What a simulated NeuronCore has done since the session began, in modelled time: launches one after the other, and
  * copies that no program makes. */
