@@ -618,9 +618,44 @@ static struct pt2_value *graph_output(struct pt2 *p, json_t *o)
     return v;
 }
 
+/* What a program checks of values has no result of its own: the check is part of that result of the graph which has the
+ * fewest elements, as far as that is known, and is made as often as that is. */
+static bool check_outputs(struct pt2 *p, int first, int n, struct pt2_value **outs)
+{
+    struct pt2_value *least = NULL, **at = NULL;
+    for (int k = 0; k < n; k++) {
+        struct ir_value *v = outs[k]->v;
+        if (v && ir_is_tensor(v->type) &&
+            (!least || ir_expr_le(p->ctx, ir_num_elements(p->ctx, v->type),
+                                  ir_num_elements(p->ctx, least->v->type)) == IR_YES)) {
+            least = outs[k];
+            at = outs + k;
+        }
+    }
+    for (int k = first; k < p->checks.n; k++) {
+        const struct pt2_check *c = &p->checks.at[k];
+        struct ir_attr message = imp_user_text(p->im, "message", c->message);
+        struct ir_where where = p->im->b.where;
+        p->im->b.where = c->where;
+        if (!least)
+            return imp_unsupported(p->im, "a check in a graph without results");
+        struct pt2_value *checked = IR_NEW(p->ctx, struct pt2_value);
+        *checked = *least;
+        checked->v = imp_lib_value(p->im, "check", 2, (struct ir_value *[]){least->v, c->holds}, least->v->type, 1,
+                                   &message);
+        if (!checked->v)
+            return false;
+        *at = least = checked;
+        p->im->b.where = where;
+    }
+    p->checks.n = first;
+    return true;
+}
+
 bool pt2_graph(struct pt2 *p, json_t *graph, struct pt2_value **outs)
 {
     json_t *nodes = js_array(graph, "nodes"), *outputs = js_array(graph, "outputs"), *node;
+    int checks = p->checks.n;
     size_t k;
     if (!nodes || !outputs)
         return imp_bad(p->im, "a graph without nodes or outputs");
@@ -639,5 +674,5 @@ bool pt2_graph(struct pt2 *p, json_t *graph, struct pt2_value **outs)
             return imp_unsupported(p->im, "a complex result of a graph in the graph");
     }
     p->depth--;
-    return true;
+    return check_outputs(p, checks, (int)k, outs);
 }

@@ -385,6 +385,18 @@ bool aten_nothing(struct pt2 *p)
     return true;
 }
 
+/* _assert_async(self, assert_msg): all elements hold. */
+bool aten_assert_async(struct pt2 *p)
+{
+    struct ir_value *holds = imp_cast(p->im, pt2_need(p, "self"), TCC_BOOL);
+    const char *message = pt2_s(p, "assert_msg", "an assertion of the program does not hold");
+    const struct ir_tensor *known = holds ? ir_const_of(holds) : NULL;
+    struct pt2_check check = {p->im->b.where, holds, message};
+    if (holds && !(known && known->nelems == 1 && *(const bool *)ir_tensor_at(known, 0)))
+        VEC_PUSH(p->ctx, p->checks, check);
+    return holds != NULL;
+}
+
 /* Python's arithmetic on sizes: the op on expressions where there is one, else on scalars. */
 static const struct number_op {
     ir_expr (*on_exprs)(struct ir_ctx *ctx, ir_expr a, ir_expr b);

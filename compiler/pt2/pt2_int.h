@@ -139,6 +139,8 @@ struct pt2 {
         int told, untold;            /* nodes with and without metadata */
         const char *write;           /* the line of one whose gradient is lost */
     } core;
+    /* conditions that the graph at hand checks, each with what PyTorch says */
+    VEC(struct pt2_check { struct ir_where where; struct ir_value *holds; const char *message; }) checks;
     VEC(struct pt2_value *) mutated; /* memory that outlives the call, and was written to */
     VEC(struct pt2_shared { uint64_t storage; const char *name; }) storages; /* the state variable of a storage */
     VEC(struct pt2_value *) memory;  /* state variables and inputs of this function */

@@ -201,6 +201,13 @@ static void roialign(struct grad *g, struct ir_node *n)
         grad_give(g, n, 0, made->out[0]);
 }
 
+static void check(struct grad *g, struct ir_node *n)
+{
+    struct ir_value *d = grad_out(g, n, 0);
+    if (d)
+        grad_give(g, n, 0, d);
+}
+
 /* -- By name --------------------------------------------------------------------------------------- */
 
 /* `operands`: the set of those that a gradient flows to; the others say how they are read. */
@@ -210,6 +217,7 @@ static const struct {
     unsigned operands;
 } rules[] = {{"affine_grid", grad_affine_grid, 1},
              {"array_feature_extractor", moved, 1},
+             {"check", check, 1},
              {"cholesky", grad_cholesky, 1},
              {"col2im", grad_col2im, 1},
              {"compress", moved, 1},

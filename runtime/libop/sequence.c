@@ -158,6 +158,18 @@ int tccrt_lib_dyn_identity(struct tcc_lib_call *call)
     return give_ref(call, call->in[0]);
 }
 
+/* (x, condition) -> x, where all of the condition holds. */
+int tccrt_lib_check(struct tcc_lib_call *call)
+{
+    const struct tcc_tensor *holds;
+    int status = lib_need(call, 1, -1, TCC_BOOL, &holds);
+
+    for (int64_t k = 0; !status && k < lib_count(holds); k++)
+        if (lib_get(holds, k) == 0)
+            status = LIB_FAIL(call, "%s", lib_text(call, "message", "a check does not hold"));
+    return status ? status : give_ref(call, call->in[0]);
+}
+
 /* What a branch begins with that makes no sense: the run that takes it ends. */
 int tccrt_lib_refuse(struct tcc_lib_call *call)
 {

@@ -840,8 +840,8 @@ def test_indices_below_zero_are_refused():
         return False
 
     ones, x, bad, good = torch.ones(3, 3), torch.randn(5, 3), torch.tensor([0, -1, 2]), torch.tensor([0, 1, 2])
-    exported = {"one_hot": lambda x, i: F.one_hot(i, 5), "nll": lambda x, i: F.nll_loss(x[:3], i), "cross entropy": lambda x, i: F.cross_entropy(x[:3], i)}
-    both = {"index_add": lambda x, i: x.index_add(0, i, ones), "index_copy": lambda x, i: x.index_copy(0, i, ones), "bag": lambda x, i: F.embedding_bag(i[None], x)}
+    exported = {"nll": lambda x, i: F.nll_loss(x[:3], i), "cross entropy": lambda x, i: F.cross_entropy(x[:3], i)}
+    both = {"one_hot": lambda x, i: F.one_hot(i, 5), "index_add": lambda x, i: x.index_add(0, i, ones), "index_copy": lambda x, i: x.index_copy(0, i, ones), "bag": lambda x, i: F.embedding_bag(i[None], x)}
     for name, f in (exported | both).items():
         model = tccc.compile(torch.export.export(Call(f), (x, good)), level=0)
         assert near(model(x, good), f(x, good)), name
@@ -851,6 +851,36 @@ def test_indices_below_zero_are_refused():
             compiled = torch.compile(f, backend="tccc", options={"fallback": False, "level": 0})
             assert near(compiled(x, good), f(x, good)), name
             assert refuses(compiled, x, bad), name
+
+
+def test_assertions():
+    """What a program asserts of values is checked at each call, in graphs inside the graph too, and says what PyTorch says; gradients are those without it."""
+    class Asserts(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(3, 2)
+
+        def forward(self, x, y):
+            torch._assert_async((y > 0).all(), "y must be positive")
+
+            def checked(y):
+                torch._assert_async((y < 9).all(), "y must be small")
+                return y + 1
+            return self.layer(x), torch.cond(y.sum() > 3, checked, lambda y: y - 1, (y,))
+
+    module, x, y = Asserts(), torch.randn(4, 3), torch.ones(2)
+    program = tccc.compile(torch.export.export(module, (x, y)), level=0)
+    compiled = torch.compile(module, backend="tccc", options={"fallback": False, "level": 0})
+    for call in program, compiled:
+        for values, message in ((1, None), (2, None), (-1, "y must be positive"), (10, "y must be small")):
+            if message:
+                raises(tccc.InputError, message, call, x, y * values)
+            else:
+                assert all(near(a, b) for a, b in zip(call(x, y * values), module(x, y * values))), values
+    compiled(x, y)[0].square().sum().backward()
+    gradient, module.layer.weight.grad = module.layer.weight.grad, None
+    module(x, y)[0].square().sum().backward()
+    assert near(gradient, module.layer.weight.grad)
 
 
 def test_writes_to_strides_that_cross():

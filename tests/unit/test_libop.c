@@ -390,6 +390,9 @@ START_TEST(matrices)
     RUN("eigh", IN(F32(V(2, 9, 1, 2), 2, 2)), 2, NO_ATTRS);
     WANT_F32(0, V(1, 3), 2);
     FAILS("not finite", "eigh", IN(F32(V(NAN, 1, 1, 2), 2, 2)), 2, NO_ATTRS);
+    RUN("check", IN(F32(V(3), 1), BOOLS(V(1, 1), 2)), 1, NO_ATTRS);
+    WANT_F32(0, V(3), 1);
+    FAILS("does not hold", "check", IN(F32(V(3), 1), BOOLS(V(1, 0), 2)), 1, NO_ATTRS);
     RUN("eig", IN(F32(V(0, -4, 1, 0), 2, 2)), 2, NO_ATTRS);
     WANT_F32(0, V(0, 2, 0, -2), 2, 2);
     FAILS("not finite", "eig", IN(F32(V(INFINITY), 1, 1)), 2, NO_ATTRS);
