@@ -385,7 +385,7 @@ static void write_flag(FILE *out, const char *name, const char *action, int id, 
     fputs(" |\n", out);
 }
 
-static void write_environment(FILE *out)
+static void write_neuron_environment(FILE *out)
 {
     static const struct {
         const char *name, *action;
@@ -398,23 +398,43 @@ static void write_environment(FILE *out)
     };
     static const struct {
         const char *name, *values, *meaning;
+    } neuron[] = {
+#define VARIABLE(name, answer, text) {#name, #answer, text},
+#include "tools/neuron/env.def"
+#undef VARIABLE
+    };
+
+    fprintf(out, "\n## Neuron's\n\nVariables of the vendor's runtime, compiler and PyTorch integration "
+                 "(`tools/neuron/env.def`). Those that are not read are answered: a tool that "
+                 "finds one set says in a warning what does\nthe same. Any other NEURON_RT_ variable is a warning, "
+                 "too. *Compiling*: tools that compile with `--target=neuron:...` read it.\n\n"
+                 "| variable | read | |\n| --- | --- | --- |\n");
+    for (size_t i = 0; i < sizeof neuron / sizeof *neuron; i++)
+        fprintf(out, "| `%s` | %s | %s |\n", neuron[i].name,
+                !strcmp(neuron[i].values, "READ")       ? "yes"
+                : !strcmp(neuron[i].values, "COMPILED") ? "compiling"
+                                                        : "no",
+                neuron[i].meaning);
+    fputs("\nOf `NEURON_CC_FLAGS`, by `tools/neuron/cc.def`:\n\n| option | here |\n| --- | --- |\n", out);
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+        write_flag(out, flags[i].name, flags[i].action, flags[i].option, flags[i].text);
+}
+
+static void write_environment(FILE *out)
+{
+    static const struct {
+        const char *name, *values, *meaning;
     } rows[] =
         {
 #define ENV(name, kind, values, meaning) {#name, values, meaning},
 #include "base/env.def"
 #undef ENV
         },
-      theirs[] =
-          {
+      theirs[] = {
 #define ENV(name, kind, values, meaning)
 #define THEIRS(name, whose, meaning) {#name, whose, meaning},
 #include "base/env.def"
 #undef ENV
-          },
-      neuron[] = {
-#define VARIABLE(name, answer, text) {#name, #answer, text},
-#include "tools/neuron/env.def"
-#undef VARIABLE
       };
 
     fprintf(out, "# Environment variables\n\nMade of `base/env.def` by `make update-docs`; don't edit.\n\n"
@@ -435,20 +455,7 @@ static void write_environment(FILE *out)
         cell(out, theirs[i].meaning);
         fputs(" |\n", out);
     }
-    fprintf(out, "\n## Neuron's\n\nVariables of the vendor's runtime, compiler and PyTorch integration "
-                 "(`tools/neuron/env.def`). Those that are not read are answered: a tool that "
-                 "finds one set says in a warning what does\nthe same. Any other NEURON_RT_ variable is a warning, "
-                 "too. *Compiling*: tools that compile with `--target=neuron:...` read it.\n\n"
-                 "| variable | read | |\n| --- | --- | --- |\n");
-    for (size_t i = 0; i < sizeof neuron / sizeof *neuron; i++)
-        fprintf(out, "| `%s` | %s | %s |\n", neuron[i].name,
-                !strcmp(neuron[i].values, "READ")       ? "yes"
-                : !strcmp(neuron[i].values, "COMPILED") ? "compiling"
-                                                        : "no",
-                neuron[i].meaning);
-    fputs("\nOf `NEURON_CC_FLAGS`, by `tools/neuron/cc.def`:\n\n| option | here |\n| --- | --- |\n", out);
-    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
-        write_flag(out, flags[i].name, flags[i].action, flags[i].option, flags[i].text);
+    write_neuron_environment(out);
     fprintf(out, "\nAn unknown value is an error: exit status 2 of every tool, `TCC_EUSAGE` with a message of "
                  "`tccrt_comm_init()` and\n"
                  "`trace_new()`. An empty variable is as one that is not set.\n");

@@ -330,6 +330,19 @@ static const struct nk_value *turned(struct nk *nk, const struct nk_tile *t, con
     return has_few_dims(part, x) ? nk_copy(nk, part, (enum tcc_dtype)v->dtype, x) : NULL;
 }
 
+/* Has the tile points that are in no piece? */
+static bool leaves_some(const struct nk_tile *t, const struct nk_pieces *pieces)
+{
+    int64_t covered = 0;
+    for (int i = 0; i < pieces->n; i++) {
+        int64_t points = 1;
+        for (int a = 0; a < t->n; a++)
+            points *= pieces->at[i].box.n[a];
+        covered += points;
+    }
+    return covered < t->axis[0].extent * nk_free_elements(t);
+}
+
 const struct nk_value *nk_load(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n,
                                const struct nk_value *otherwise)
 {
@@ -361,14 +374,7 @@ const struct nk_value *nk_load(struct nk *nk, const struct nk_tile *t, const str
     struct nk_value *v = nk_new(nk, t, d), *high = nk_is_wide(d) ? nk_new(nk, t, TCC_I32) : NULL;
     int words = high ? 2 : 1;
     v->high = high;
-    int64_t covered = 0;
-    for (int i = 0; i < pieces.n; i++) {
-        int64_t points = 1;
-        for (int a = 0; a < t->n; a++)
-            points *= pieces.at[i].box.n[a];
-        covered += points;
-    }
-    bool fill = covered < t->axis[0].extent * nk_free_elements(t);
+    bool fill = leaves_some(t, &pieces);
     if (fill && otherwise)
         nk_copy_to(nk, t, v, otherwise);
     else if (fill)

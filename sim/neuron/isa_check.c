@@ -466,6 +466,27 @@ static bool check_dma(struct checker *c)
     return true;
 }
 
+static bool check_bn_stats(struct checker *c)
+{
+    if (free_size(c, 1) > NEURON_BN)
+        return bad(c, "%" PRId64 " elements: at most %d", free_size(c, 1), NEURON_BN);
+    return same_partitions(c) && size_is(c, 0, 6) && type_is(c, 0, NEURON_F32, NEURON_F32);
+}
+
+static bool check_bn_aggr(struct checker *c)
+{
+    if (free_size(c, 1) % 3)
+        return bad(c, "%" PRId64 " elements: expected triples", free_size(c, 1));
+    return same_partitions(c) && size_is(c, 0, 2);
+}
+
+static bool check_dropout(struct checker *c)
+{
+    float q = neuron_attr(c->i, NEURON_ATTR_PROBABILITY).f;
+    return q >= 0 && q <= 1 ? same_partitions(c) && same_size(c, 0, 1)
+                            : bad(c, "probability=%g: expected 0 to 1", (double)q);
+}
+
 static bool check_shape(struct checker *c)
 {
     const struct neuron_operand *o = c->i->operand;
@@ -485,22 +506,12 @@ static bool check_shape(struct checker *c)
     case NEURON_OP_TENSOR_TENSOR_SCAN:
         return same_partitions(c) && same_size(c, 0, 1) && same_size(c, 0, 2) && check_numbers(c, NEURON_ATTR_OP0) &&
                check_numbers(c, NEURON_ATTR_OP1);
-    case NEURON_OP_BN_STATS:
-        if (free_size(c, 1) > NEURON_BN)
-            return bad(c, "%" PRId64 " elements: at most %d", free_size(c, 1), NEURON_BN);
-        return same_partitions(c) && size_is(c, 0, 6) && type_is(c, 0, NEURON_F32, NEURON_F32);
-    case NEURON_OP_BN_AGGR:
-        if (free_size(c, 1) % 3)
-            return bad(c, "%" PRId64 " elements: expected triples", free_size(c, 1));
-        return same_partitions(c) && size_is(c, 0, 2);
+    case NEURON_OP_BN_STATS: return check_bn_stats(c);
+    case NEURON_OP_BN_AGGR: return check_bn_aggr(c);
     case NEURON_OP_RECIPROCAL:
     case NEURON_OP_TENSOR_COPY: return same_partitions(c) && same_size(c, 0, 1);
     case NEURON_OP_TENSOR_COPY_PREDICATED: return same_partitions(c) && same_size(c, 0, 1) && same_size(c, 0, 2);
-    case NEURON_OP_DROPOUT: {
-        float q = neuron_attr(c->i, NEURON_ATTR_PROBABILITY).f;
-        return q >= 0 && q <= 1 ? same_partitions(c) && same_size(c, 0, 1)
-                                : bad(c, "probability=%g: expected 0 to 1", (double)q);
-    }
+    case NEURON_OP_DROPOUT: return check_dropout(c);
     case NEURON_OP_RNG: return is_float(o->type) ? bad(c, "expected an integer type") : true;
     case NEURON_OP_STREAM_SHUFFLE:
     case NEURON_OP_TRANSPOSE32: return check_blocks(c);

@@ -506,6 +506,26 @@ static void take_reduction(struct ptx_parse *p, struct ptx_insn *i)
     ptx_take(p, "noftz");
 }
 
+/* Those that copy nothing; false: it is another. */
+static bool decode_groups(struct ptx_parse *p, struct ptx_insn *i)
+{
+    if (ptx_take(p, "commit_group")) {
+        ptx_operands(p, 0);
+        ptx_run_by(i, run_commit);
+    } else if (ptx_take(p, "wait_group")) {
+        ptx_take(p, "read");
+        ptx_operands(p, 1);
+        i->imm = (int64_t)p->st.op[0].value;
+        ptx_run_by(i, run_wait);
+    } else if (ptx_take(p, "prefetch")) {
+        p->st.nmod = 0;
+        ptx_run_by(i, ptx_run_nothing);
+    } else {
+        return false;
+    }
+    return true;
+}
+
 void ptx_decode_bulk(struct ptx_parse *p, struct ptx_insn *i)
 {
     struct ptx_operand *o = p->st.op;
@@ -513,23 +533,8 @@ void ptx_decode_bulk(struct ptx_parse *p, struct ptx_insn *i)
     bool reduce = ptx_take(p, "reduce"), tensor, hint;
     ptx_take(p, "async"), ptx_take(p, "bulk");
     i->kind = K_RUN;
-    if (ptx_take(p, "commit_group")) {
-        ptx_operands(p, 0);
-        ptx_run_by(i, run_commit);
+    if (decode_groups(p, i))
         return;
-    }
-    if (ptx_take(p, "wait_group")) {
-        ptx_take(p, "read");
-        ptx_operands(p, 1);
-        i->imm = (int64_t)o[0].value;
-        ptx_run_by(i, run_wait);
-        return;
-    }
-    if (ptx_take(p, "prefetch")) {
-        p->st.nmod = 0;
-        ptx_run_by(i, ptx_run_nothing);
-        return;
-    }
     tensor = ptx_take(p, "tensor");
     for (int d = 1; d <= 5 && tensor; d++) {
         char name[3] = {(char)('0' + d), 'd', 0};

@@ -236,6 +236,10 @@ const char *ptx_name(struct ptx_parse *p, const char *s, size_t n);
 struct ptx_sym *ptx_symbol(struct ptx_parse *p, const char *name);   /* NULL: unknown */
 int ptx_register(struct ptx_parse *p, const char *name, enum ptx_type *type);  /* -1: unknown */
 int ptx_add_register(struct ptx_parse *p, enum ptx_type type);
+struct ptx_func *ptx_function_named(struct ptx_parse *p, const char *name);    /* a new one where there is none */
+void ptx_resolve_labels(struct ptx_parse *p);                        /* of p->f, whose text has been read */
+void ptx_resolve_dynamic(struct ptx_parse *p);                       /* its shared memory that the launch adds */
+void ptx_resolve_calls(struct ptx_parse *p);                         /* of the module */
 void ptx_place_shared(struct ptx_parse *p, struct ptx_sym *s);       /* in the function that is being read */
 
 int ptx_registers(const struct ptx_func *f);                          /* an estimate */
