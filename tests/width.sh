@@ -4,6 +4,6 @@ cd "$top_srcdir" || fail "no source tree"
 find base runtime sim ir passes compiler tools -name '*.[ch]' | sort >"$tmp/files"
 [ -s "$tmp/files" ] || fail "no sources found"
 xargs awk 'length($0) > 120 { print FILENAME ":" FNR ": " length($0) " columns"; bad = 1 } END { exit bad }' <"$tmp/files" || fail "lines wider than 120 columns"
-xargs awk 'FNR == 1 || /^}/ { if (start && FNR > start + 61) { print FILENAME ":" start ": " FNR - start - 1 " lines"; bad = 1 } start = 0 }
-    /^{/ { start = FNR } END { exit bad }' <"$tmp/files" || fail "functions of more than 60 lines"
+grep "\.c$" "$tmp/files" | xargs awk 'FNR == 1 || /^}/ { if (start && FNR > start + 61) { print FILENAME ":" start ": " FNR - start - 1 " lines"; bad = 1 } start = 0 }
+    /^{/ { start = FNR } END { exit bad }' || fail "functions of more than 60 lines"
 exit 0
