@@ -211,14 +211,14 @@ static struct ir_value *levels_of(struct ir_builder *b, struct ir_value *code, c
 /* The first `count` elements, as [outputs, inputs]. */
 static struct ir_value *as_matrix(struct ir_builder *b, const struct base_weight *w, struct ir_value *x)
 {
-    int64_t step = 1, count = w->from->nelems;
+    int64_t count = w->from->nelems;
     ir_expr flat = ir_const(b->ctx, w->count * w->size), start = ir_const(b->ctx, 0), size = ir_const(b->ctx, count),
-            shape[] = {ir_const(b->ctx, w->layer.out), ir_const(b->ctx, w->layer.in)};
+            step = ir_const(b->ctx, 1), shape[] = {ir_const(b->ctx, w->layer.out), ir_const(b->ctx, w->layer.in)};
     if (w->count * w->size > count) {
         x = ir_reshape_to(b, x, 1, &flat);
         x = ir_build1(b, IR_slice, 1, &x,
                       IR_ATTRS(ir_attr_exprs(IR_ATTR_starts, 1, &start), ir_attr_exprs(IR_ATTR_sizes, 1, &size),
-                               ir_attr_ints(IR_ATTR_steps, 1, &step)));
+                               ir_attr_exprs(IR_ATTR_steps, 1, &step)));
     }
     return ir_reshape_to(b, x, 2, shape);
 }

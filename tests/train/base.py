@@ -4,6 +4,7 @@
 
 usage: base.py model OUT.onnx [FORM]    the network, with seeded weights; with FORM (int8, nf4, q4), weights of all layers but the last are what FORM
                                         makes of them, by NumPy
+       base.py odd OUT.onnx [FORM]      the same with widths of which no layer's weights fill their last block
        base.py data OUT.npz             samples for it
        base.py adapter DIR              an adapter as PEFT writes it, to begin with
        base.py losses FILE FORM         losses of tccc-train --json on standard input, beside those of FILE
@@ -18,14 +19,15 @@ import numpy as np
 
 # Widths: "b" reads 512 values, so that its codes are too many to be unpacked when compiling; rows of "c" end within blocks.
 LAYERS = {"a": (512, 96), "b": (320, 512), "c": (70, 320), "head": (5, 70)}
+ODD = {"a": (37, 96), "b": (29, 37), "c": (7, 29), "head": (5, 7)}
 RANK, ALPHA = 4, 8
 NF4 = [-1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635, -0.18477343022823334, -0.09105003625154495, 0.0,
        0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224, 0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0]
 
 
-def weights():
+def weights(layers=LAYERS):
     r = np.random.default_rng(21)
-    return {name: (r.standard_normal(shape) / np.sqrt(shape[1]) * 1.5).astype(np.float32) for name, shape in LAYERS.items()}
+    return {name: (r.standard_normal(shape) / np.sqrt(shape[1]) * 1.5).astype(np.float32) for name, shape in layers.items()}
 
 
 def samples():
@@ -63,12 +65,12 @@ def rounded(w, form):
     return y.reshape(-1)[: w.size].reshape(w.shape).astype(f32)
 
 
-def model(path, form=None):
+def model(path, form=None, layers=LAYERS):
     """x[N,96] -> scores[N,5]: a (Gemm, transposed), b ([inputs, outputs]), c, head, with tanh between"""
     import onnx
     from onnx import TensorProto, helper, numpy_helper
 
-    w = {k: rounded(v, form) if form and k != "head" else v for k, v in weights().items()}
+    w = {k: rounded(v, form) if form and k != "head" else v for k, v in weights(layers).items()}
     w = {k + ".weight": np.ascontiguousarray(v.T) if k == "b" else v for k, v in w.items()}
     node = helper.make_node
     nodes = [node("Gemm", ["x", "a.weight"], ["a1"], transB=1), node("Tanh", ["a1"], ["a2"]), node("MatMul", ["a2", "b.weight"], ["b1"]), node("Tanh", ["b1"], ["b2"]),
@@ -144,6 +146,8 @@ if __name__ == "__main__":
     what, args = sys.argv[1], sys.argv[2:]
     if what == "model":
         model(*args)
+    elif what == "odd":
+        model(args[0], *args[1:] or [None], ODD)
     elif what == "data":
         x, y = samples()
         np.savez(args[0], x=x, target=y)
