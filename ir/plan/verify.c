@@ -291,19 +291,7 @@ static void walk(struct plan *v, const struct kn_steps *steps);
 static void launch(struct plan *v, const struct kn_step *s)
 {
     const struct kn_kernel *k = s->kernel;
-    int a = 0;
-    if (!k) {
-        bad(v, s, "has no kernel");
-        return;
-    }
-    for (int i = 0; i < k->noperands; i++)
-        a += k->operands[i].use != KN_LOCAL;
-    if (a != s->nargs) {
-        bad(v, s, "%d buffers for kernel %s, which has %d operands", s->nargs, k->name ? k->name : "", a);
-        return;
-    }
-    a = 0;
-    for (int pass = 0; pass < 2; pass++, a = 0) { /* all reads first */
+    for (int pass = 0, a = 0; pass < 2; pass++, a = 0) { /* all reads first */
         for (int i = 0; i < k->noperands; i++) {
             enum kn_operand_use use = k->operands[i].use;
             if (use == KN_LOCAL)
@@ -577,10 +565,13 @@ static void hands_over(struct plan *v, const struct kn_step *s)
 static void run_parallel(struct plan *v, const struct kn_step *s)
 {
     int first = v->position;
+    bool fine = !s->nargs && s->nregions >= 2;
+    for (int r = 0; r < s->nregions; r++)
+        fine &= !s->regions[r].nparams && !s->regions[r].nresults && s->regions[r].steps.n == 1;
+    if (!fine)
+        bad(v, s, "must have two or more regions of one loop each, without parameters");
     for (int r = 0; r < s->nregions && v->ok; r++) {
         const struct kn_region *g = &s->regions[r];
-        if (s->nargs || s->nregions < 2 || g->nparams || g->nresults || g->steps.n != 1)
-            bad(v, s, "must have two or more regions of one loop each, without parameters");
         for (int i = 0; i < r && v->ok; i++)
             if (!kn_parallel(v->p, s->regions[i].steps.at, g->steps.at))
                 bad(v, s, "its loops %d and %d may not run at the same time", i, r);
@@ -629,6 +620,44 @@ static void walk(struct plan *v, const struct kn_steps *steps)
 
 /* == Entries == */
 
+static bool exist(struct plan *v, const struct kn_step *s, int n, const int *buffers, int least)
+{
+    for (int i = 0; i < n; i++)
+        if (buffers[i] < least || buffers[i] >= v->p->nbuffers)
+            return bad(v, s, "buffer %d does not exist", buffers[i]);
+    return true;
+}
+
+static bool has_operands(struct plan *v, const struct kn_step *s)
+{
+    const struct kn_kernel *k = s->kernel;
+    int n = 0;
+    for (int i = 0; k && i < k->noperands; i++)
+        n += k->operands[i].use != KN_LOCAL;
+    if (!k)
+        return bad(v, s, "has no kernel");
+    return n == s->nargs ||
+           bad(v, s, "%d buffers for kernel %s, which has %d operands", s->nargs, k->name ? k->name : "", n);
+}
+
+/* What steps name: asked of all of them before one is walked, since some are compared with others. */
+static bool check_names(struct plan *v, const struct kn_steps *steps)
+{
+    for (int i = 0; i < steps->n; i++) {
+        const struct kn_step *s = &steps->at[i];
+        bool launch = s->kind == TCC_STEP_LAUNCH, loop = s->kind == TCC_STEP_LOOP;
+        if ((launch && !has_operands(v, s)) || !exist(v, s, s->nargs, s->args, launch ? 0 : -1))
+            return false;
+        for (int r = 0; r < s->nregions; r++) {
+            const struct kn_region *g = &s->regions[r];
+            if (!exist(v, s, g->nparams, g->params, -1) || !exist(v, s, g->nresults, g->results, -1) ||
+                !exist(v, s, g->exits ? g->nresults - loop : 0, g->exits, -1) || !check_names(v, &g->steps))
+                return false;
+        }
+    }
+    return true;
+}
+
 static bool check_buffers(struct plan *v)
 {
     for (int b = 0; b < v->p->nbuffers; b++) {
@@ -655,6 +684,8 @@ static bool check_entry(struct plan *v, const struct kn_entry *e)
     size_t n = (size_t)v->p->nbuffers + 1;
     v->entry = e;
     v->position = 0;
+    if (!check_names(v, &e->steps))
+        return false;
     v->scratch = ir_arena_new(v->ctx);
     v->life = ir_arena_alloc(v->scratch, n * sizeof *v->life);
     v->written = ir_arena_alloc(v->scratch, n);
