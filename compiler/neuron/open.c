@@ -236,21 +236,29 @@ static void *copy(struct ir_ctx *ctx, const void *from, size_t bytes)
     return memcpy(to, from, bytes);
 }
 
-/* The kernel for so many units. */
-static const struct kn_kernel *kernel_of(const struct open *o, int64_t units)
+/* The kernel for so many units: sizes are 1 in it, but that the first dim of a tensor that has one is so many times as
+ * long. (A size may be a factor of the units more than once.) */
+static struct kn_kernel *kernel_of(const struct open *o, int64_t units)
 {
     struct kn_kernel *k = IR_NEW(o->ctx, struct kn_kernel);
-    ir_expr *values = IR_NEWN(o->ctx, o->k->nsizes + 1, ir_expr);
+    ir_expr *ones = IR_NEWN(o->ctx, o->k->nsizes + 1, ir_expr), times = ir_const(o->ctx, units);
     for (int s = 0; s < o->k->nsizes; s++)
-        values[s] = ir_const(o->ctx, s == o->sizes[0] ? units : 1);
+        ones[s] = ir_const(o->ctx, 1);
     *k = *o->k;
     k->dims = copy(o->ctx, k->dims, (size_t)k->ndims * sizeof *k->dims);
     k->operands = copy(o->ctx, k->operands, (size_t)k->noperands * sizeof *k->operands);
     k->insns = copy(o->ctx, k->insns, (size_t)k->ninsns * sizeof *k->insns);
     k->nsizes = k->nrequired = 0;
-    if (o->units)
-        k->dims[o->dim].extent = ir_const(o->ctx, units * o->each);
-    kn_map_exprs(o->ctx, k, pinned, &(struct pinned){o, values});
+    k->dims[o->dim].extent = ir_const(o->ctx, units * o->each);
+    for (int i = 0; i < k->noperands; i++) {
+        struct kn_operand *x = &k->operands[i];
+        int d = 0;
+        while (d < x->rank && !uses_size(o->k, x->dims[d]))
+            d++;
+        if (d < x->rank)
+            x->dims[d] = ir_mul(o->ctx, times, x->dims[d]);
+    }
+    kn_map_exprs(o->ctx, k, pinned, &(struct pinned){o, ones});
     return k;
 }
 
