@@ -94,14 +94,35 @@ static const char *in_a_line(struct ir_ctx *ctx, const char *name)
     return text;
 }
 
-/* Of a line of `checks`, where that index is an operand's and sizes are known: the argument, bytes of an integer, of
- * how many they choose, the first one's place, and the points and the step along each dim that they lie along. Else
- * "". */
+/* Points of a dim: numbers and sizes of the launch, by their place in its list, as "8*s0*s1"; NULL: they are no such
+ * product. */
+static const char *points_of(struct ir_ctx *ctx, const struct kn_kernel *k, ir_expr e)
+{
+    const char *text = NULL;
+    int64_t n;
+    int size = 0;
+    if (ir_is_const(e, &n))
+        return ir_internf(ctx, "%lld", (long long)n);
+    while (size < k->nsizes && k->sizes[size] != e)
+        size++;
+    if (size < k->nsizes)
+        return ir_internf(ctx, "s%d", size);
+    for (int a = 0; e->kind == IR_X_MUL && a < e->nargs; a++) {
+        const char *factor = points_of(ctx, k, e->arg[a]);
+        if (!factor)
+            return NULL;
+        text = text ? ir_internf(ctx, "%s*%s", text, factor) : factor;
+    }
+    return text;
+}
+
+/* Of a line of `checks`, where that index is an operand's: the argument, bytes of an integer, of how many they choose,
+ * the first one's place, and the points and the step along each dim that they lie along. Else "". */
 static const char *read_as(struct ir_ctx *ctx, const struct kn_kernel *k, const struct kn_insn *index)
 {
     const struct kn_insn *from = &k->insns[index->arg[0]];
-    const char *along = "";
-    int64_t extent, n, step, base;
+    const char *along = "", *points;
+    int64_t extent, step, base;
     int argument = 0;
     if (from->code == KN_SCALAR && from->op == IR_cast && from->dtype == TCC_I64) /* which changes none */
         from = &k->insns[from->arg[0]];
@@ -113,9 +134,9 @@ static const char *read_as(struct ir_ctx *ctx, const struct kn_kernel *k, const 
         if (!ir_uses_sym(at, k->dims[d].var))
             continue;
         if (!ir_linear_in(ctx, at, k->dims[d].var, &coefficient, &rest) || !ir_is_const(coefficient, &step) ||
-            !ir_is_const(k->dims[d].extent, &n))
+            !(points = points_of(ctx, k, k->dims[d].extent)))
             return "";
-        along = ir_internf(ctx, "%s %lld %lld", along, (long long)n, (long long)step);
+        along = ir_internf(ctx, "%s %s %lld", along, points, (long long)step);
         at = rest;
     }
     if (o->use != KN_IN || (o->dtype != TCC_I32 && o->dtype != TCC_I64) || !ir_is_const(at, &base))

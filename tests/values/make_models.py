@@ -151,6 +151,11 @@ case("index_of_elements", "node 'index_of_elements' (GatherElements): index 66 i
 case("index_of_tuples", "node 'index_of_tuples' (GatherND): index -5 is outside an axis of 4", "GatherND", {"x": x, "i": ints([0, 1], [2, -5], [4, 3])})
 case("index_of_updates", "node 'index_of_updates' (ScatterElements): index -16 is outside an axis of 10", "ScatterElements", {"x": x, "i": ints([0, 1, 2, 3], [4, 5, -16, 7]), "u": u}, axis=0)
 case("index_of_rows", "node 'index_of_rows' (ScatterND): index 10 is outside an axis of 10", "ScatterND", {"x": x, "i": ints([3], [10]), "u": u})
+# ... and of an open batch
+for batch in (1, 75):
+    i = np.arange(2 * batch).reshape(batch, 2) % 9
+    i[-1, 1] = 12
+    case(f"index_of_{batch}_open", f"node 'index_of_{batch}_open' (Gather): index 12 is outside an axis of 10", "Gather", {"x": x, "i": i}, {"i": ["N", 2]})
 save("index_of_a_part", "node 'g' (Gather): index 19 is outside an axis of 10",
      [helper.make_node("Slice", ["i", "a", "b", "c"], ["j"]), helper.make_node("Transpose", ["j"], ["k"]), helper.make_node("Gather", ["x", "k"], ["y"], "g")],
      {"x": x, "i": ints([99, 1, 2], [99, 19, 0]), "a": ints(1), "b": ints(3), "c": ints(1)}, {}, ["y"], (None,), constant=("a", "b", "c"))

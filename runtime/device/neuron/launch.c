@@ -341,6 +341,10 @@ enum { ALONG = 48 }; /* numbers of a line of `checks` that say along what the in
 static bool finds_bad(const char *at, int64_t bytes, const long long *along, int n, struct tcc_env *met)
 {
     int64_t place[ALONG] = {0}, i = 0;
+
+    for (int d = 0; d < n; d += 2)
+        if (!along[d])
+            return false;
     for (int d = 0; d >= 0;) {
         met->index = bytes == 8 ? ((const int64_t *)(const void *)at)[i] : ((const int32_t *)(const void *)at)[i];
         if (met->index < -met->extent || met->index >= met->extent)
@@ -356,6 +360,22 @@ static bool finds_bad(const char *at, int64_t bytes, const long long *along, int
     return false;
 }
 
+/* "8*s0*s1", of numbers and of sizes of the launch; where it ends. */
+static const char *product(const struct tcr_kernel_launch *l, const char *at, long long *value)
+{
+    char *end;
+
+    *value = 1;
+    for (;; at = end + 1) {
+        bool size = *at == 's';
+        long long x = strtoll(at + size, &end, 10);
+
+        *value *= !size ? x : x >= 0 && x < (long long)l->nsizes ? l->sizes[x] : 0;
+        if (*end != '*')
+            return end;
+    }
+}
+
 /* What a launch met: programs say of an index only that it is bad, so it is looked for in what they read, by the lines
  * of the step's `checks` (passes/plan/lower.c). */
 static struct tcc_env met_by(const struct tcr_kernel_launch *l)
@@ -363,12 +383,11 @@ static struct tcc_env met_by(const struct tcr_kernel_launch *l)
     struct tcc_env met = {.check = 0};
     for (const char *line = l->checks, *end; (end = strchr(line, '\n')); line = end + 1, met.check++) {
         long long number[4 + ALONG]; /* argument, bytes, extent, the first one's place */
-        int n = 0, length = 0;
+        int n = 0;
         const char *at = memchr(line, '\t', (size_t)(end - line));
         at = at ? memchr(at + 1, '\t', (size_t)(end - at - 1)) : NULL;
-        for (; at && n < 4 + ALONG && sscanf(at, "%lld%n", &number[n], &length) == 1 && at + length <= end;
-             at += length)
-            n++;
+        for (; at && at < end && n < 4 + ALONG; n++)
+            at = product(l, at + 1, &number[n]);
         if (n < 4 || number[0] >= l->nargs)
             continue;
         met.extent = number[2];
