@@ -143,6 +143,17 @@ static bool choose_wholes(struct ir_func *f, int n, const struct train_lora *l, 
     return true;
 }
 
+/* The new input. Below 0 it is n + 1, which is outside of all that is chosen from: gather would count from the end. */
+static struct ir_value *which_of(struct ir_func *f, int n)
+{
+    struct ir_ctx *ctx = f->module->ctx;
+    struct ir_value *which = ir_input_new(f, ir_scalar_type(ctx, TCC_I64), INPUT);
+    struct ir_builder b = {.ctx = ctx, .func = f, .block = f->body, .before = f->body->first};
+    struct ir_value *in[] = {ir_binary(&b, IR_lt, which, ir_constant_i(&b, TCC_I64, 0)),
+                             ir_constant_i(&b, TCC_I64, n + 1), which};
+    return ir_build1(&b, IR_select, 3, in, NULL);
+}
+
 /* Each layer gets what the adapters have for it. */
 static bool choose_layers(struct ir_func *f, int n, const struct train_lora *l, struct ir_value *which)
 {
@@ -172,7 +183,7 @@ bool train_choose_lora(struct ir_module *m, int n, const struct train_lora *l)
         for (int i = 0; i < f->body->nparams; i++)
             if (f->body->params[i]->name && !strcmp(f->body->params[i]->name, INPUT))
                 return cannot(m, m->name, "several adapters are chosen by an input '" INPUT "', which the model has");
-        struct ir_value *which = ir_input_new(f, ir_scalar_type(m->ctx, TCC_I64), INPUT);
+        struct ir_value *which = which_of(f, n);
         if (!choose_layers(f, n, l, which) || !choose_wholes(f, n, l, which))
             return false;
         train_drop_unread(m);
