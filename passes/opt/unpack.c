@@ -13,8 +13,8 @@ enum { SMALL = 64, MOST_NODES = 64 };
 /* The nodes that make a value of constants alone, in order. */
 struct chain {
     struct ir_node *nodes[MOST_NODES];
-    int n;
-    bool bytes; /* one of the constants is of bytes, and more than a few */
+    int n, depth; /* depth: of those that are being walked */
+    bool bytes;   /* one of the constants is of bytes, and more than a few */
 };
 
 static bool find_chain(struct chain *c, struct ir_node *n, const struct ir_block *block)
@@ -28,11 +28,14 @@ static bool find_chain(struct chain *c, struct ir_node *n, const struct ir_block
         c->bytes |= (t->dtype == TCC_U8 || t->dtype == TCC_I8) && !t->splat && t->nelems > SMALL;
         return true;
     }
-    if ((kind != IR_K_MAP && kind != IR_K_MOVE) || n->block != block || n->nout != 1 || !n->nin)
+    if ((kind != IR_K_MAP && kind != IR_K_MOVE) || n->block != block || n->nout != 1 || !n->nin ||
+        c->depth == MOST_NODES)
         return false;
+    c->depth++;
     for (int i = 0; i < n->nin; i++)
         if (!n->in[i].value || !find_chain(c, n->in[i].value->def, block))
             return false;
+    c->depth--;
     if (c->n == MOST_NODES)
         return false;
     c->nodes[c->n++] = n;

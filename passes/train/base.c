@@ -97,7 +97,7 @@ static void encode_block(const struct base_form *form, int64_t size, const float
     by = form->levels ? fmaxf(hi, -lo) : form->bits == 8 ? fmaxf(hi, -lo) / 127 : (hi - lo) / 15;
     by = by > 0 && isfinite(by) ? by : 1;
     *scale = by;
-    *zero = form->bits == 8 ? 0 : (uint8_t)nearbyintf(-lo / by);
+    *zero = form->bits == 8 ? 0 : (uint8_t)fminf(nearbyintf(-lo / by), 15);
     for (int64_t i = 0; i < size; i++) {
         if (form->levels)
             code[i] = nearest_level(form->levels, x[i] / by);
