@@ -26,9 +26,13 @@ struct ir_value *imp_likelihood(struct imp *im, struct imp_labels_loss *l)
         return NULL;
     if (l->weight)
         l->w = imp_gather(im, imp_cast(im, l->weight, imp_dtype(loss)), target, 0);
-    if (l->kept)
-        l->w = l->w ? imp_select(im, l->kept, l->w, imp_like(im, loss, 0)) : imp_cast(im, l->kept, imp_dtype(loss));
-    return l->w ? imp_bin(im, IR_mul, loss, l->w) : loss;
+    if (l->w)
+        loss = imp_bin(im, IR_mul, loss, l->w);
+    if (!l->kept)
+        return loss;
+    struct ir_value *none = imp_like(im, loss, 0);
+    l->w = l->w ? imp_select(im, l->kept, l->w, none) : imp_cast(im, l->kept, imp_dtype(loss));
+    return imp_select(im, l->kept, loss, none); /* infinite ones too, which a weight of 0 would make NaN */
 }
 
 struct ir_value *imp_weighed(struct imp *im, const struct imp_labels_loss *l, struct ir_value *loss,

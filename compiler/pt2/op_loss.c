@@ -115,6 +115,8 @@ bool aten_bce(struct pt2 *p)
     if (!t)
         return false;
     t = imp_cast(im, t, imp_dtype(x));
+    weight = weight ? imp_cast(im, weight, imp_dtype(x)) : NULL;
+    pos = pos ? imp_cast(im, pos, imp_dtype(x)) : NULL;
     struct ir_value *loss = !p->row->arg
                                 ? imp_formula(im, "-(y * max(log(x), -100) + (1 - y) * max(log1p(-x), -100))", x, t)
                             : pos ? imp_formula(im, "(1 - y) * x + ((z - 1) * y + 1) * softplus(-x)", x, t, pos)
@@ -124,14 +126,14 @@ bool aten_bce(struct pt2 *p)
     return out_reduced(p, loss);
 }
 
-/* kl_div(self, target, reduction, log_target): target (log target - self), 0 where target is 0 */
+/* kl_div(self, target, reduction, log_target): target log target - target self, with 0 log 0 = 0 */
 bool aten_kl_div(struct pt2 *p)
 {
     struct imp *im = p->im;
     struct ir_value *x = imp_wide(im, pt2_need(p, "self")),
                     *t = x ? imp_cast(im, pt2_need(p, "target"), imp_dtype(x)) : NULL;
     bool logs = pt2_b(p, "log_target", false);
-    return out_reduced(p, imp_formula(im, logs ? "exp(y) * (y - x)" : "select(gt(y, 0), y * (log(y) - x), 0)", x, t));
+    return out_reduced(p, imp_formula(im, logs ? "exp(y) * (y - x)" : "select(eq(y, 0), 0, y * log(y)) - y * x", x, t));
 }
 
 /* -- Losses of distances */

@@ -467,7 +467,7 @@ bool aten_threshold(struct pt2 *p)
 {
     struct ir_value *x = pt2_need(p, "self");
     const double *n = IMP_NUMBERS(pt2_f(p, "threshold", 0), pt2_f(p, "value", 0));
-    return pt2_out(p, 0, imp_formula_n(p->im, "select(gt(x, a), x, b)", n, x));
+    return pt2_out(p, 0, imp_formula_n(p->im, "select(le(x, a), b, x)", n, x));
 }
 
 /* -- Dropout */

@@ -883,6 +883,33 @@ def test_assertions():
     assert near(gradient, module.layer.weight.grad)
 
 
+def test_losses_at_their_edges():
+    """Rows that are ignored add 0 where their scores are infinite, targets of 0 in kl_div none, and weights may be narrower than what losses are computed in."""
+    class Call(torch.nn.Module):
+        def __init__(self, f):
+            super().__init__()
+            self.forward = f
+
+    inf = float("inf")
+    scores, labels, weight = torch.tensor([[-inf, 0, 1], [0.5, 0, 1], [-inf, 0, 1]]), torch.tensor([-100, 1, -100]), torch.tensor([0.5, 1, 2])
+    logs, shares = torch.tensor([[0.5, -inf, 1, 2]]), torch.tensor([[0, 0, 0.5, float("nan")]])
+    half = torch.rand(3, 4, dtype=torch.bfloat16), torch.rand(3, 4, dtype=torch.bfloat16), torch.rand(4, dtype=torch.bfloat16)
+    for reduction in "mean", "sum", "none":
+        for f, inputs in ((lambda x, y: F.cross_entropy(x, y, reduction=reduction), (scores, labels)), (lambda x, y, w: F.cross_entropy(x, y, w, reduction=reduction), (scores, labels, weight)),
+                          (lambda x, y: F.nll_loss(x, y, reduction=reduction), (scores, labels)), (lambda x, y: F.kl_div(x, y, reduction=reduction), (logs, shares)),
+                          (lambda x, y, w: F.binary_cross_entropy(x, y, w, reduction=reduction), half),
+                          (lambda x, y, w: F.binary_cross_entropy_with_logits(x, y, w, reduction=reduction, pos_weight=w + 1), half)):
+            got, want = tccc.compile(torch.export.export(Call(f), inputs), level=0)(*inputs), f(*inputs)
+            assert torch.allclose(got, want, rtol=2e-2 if inputs is half else 1e-6, equal_nan=True), (reduction, got, want)
+
+
+def test_threshold_keeps_nan():
+    x = torch.tensor([float("nan"), -float("inf"), 0.1, 0.0, float("inf")])
+    for level in 0, 2:
+        compiled = torch.compile(lambda x: F.threshold(x, 0.1, -7.0), backend="tccc", dynamic=False, options={"fallback": False, "level": level})
+        assert torch.equal(compiled(x).nan_to_num(3), F.threshold(x, 0.1, -7.0).nan_to_num(3))
+
+
 def test_writes_to_strides_that_cross():
     """Elements lie apart although one axis's steps reach over another's; where two lie in one place, the graph is left to PyTorch."""
     for size, stride in ((2, 3), (3, 2)), ((3, 2), (2, 5)), ((2, 2, 2), (7, 3, 2)), ((4,), (2,)), ((2, 0), (1, 1)):
