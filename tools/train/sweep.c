@@ -112,6 +112,14 @@ static bool add(char **list, int *n, const char *name, const char *value)
     return (list[(*n)++] = strdup(text)) != NULL;
 }
 
+static bool any_ran(const struct sweep *s)
+{
+    for (int k = 0; k < s->ntrials; k++)
+        if (s->trial[k].steps > 0)
+            return true;
+    return false;
+}
+
 /* Trains trial k, up to so many steps (0: as the command line says). */
 static int run_trial(struct sweep *s, int k, char **argv, long long steps, bool resume)
 {
@@ -146,7 +154,7 @@ static int run_trial(struct sweep *s, int k, char **argv, long long steps, bool 
         free(more[i]);
     if (!option_set(s->o, OPT_quiet))
         fprintf(stderr, "trial %d of %d: %lld steps, %g\n", k + 1, s->ntrials, t->steps, t->score);
-    return t->code == EXIT_USAGE ? EXIT_USAGE : EXIT_FINE; /* what is wrong with the command line is so in all */
+    return t->code == EXIT_USAGE && !any_ran(s) ? EXIT_USAGE : EXIT_FINE; /* a wrong command line is so in all */
 }
 
 static int halve(struct sweep *s, char **argv)

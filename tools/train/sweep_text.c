@@ -64,7 +64,7 @@ static bool read_search(struct sweep *s, char *text)
     return true;
 }
 
-/* "1e-4..0.1": drawn by logarithms where both are above 0. */
+/* Two numbers, "1e-4..0.1": drawn by logarithms where both are above 0. */
 static bool read_range(struct sweep_option *o, char *text)
 {
     char *dots = strstr(text, ".."), *end = NULL;
@@ -74,7 +74,7 @@ static bool read_range(struct sweep_option *o, char *text)
     o->least = strtod(text, &end);
     bool fine = end != text && !*end;
     o->most = strtod(dots + 2, &end);
-    fine = fine && end != dots + 2 && !*end && isfinite(o->least) && isfinite(o->most) && o->least < o->most;
+    fine = fine && end != dots + 2 && !*end;
     o->log = o->least > 0;
     *dots = '.';
     return fine;
@@ -83,7 +83,7 @@ static bool read_range(struct sweep_option *o, char *text)
 static bool read_values(struct sweep_option *o, char *text)
 {
     if (strchr(text, '|') == NULL && read_range(o, text))
-        return true;
+        return isfinite(o->least) && isfinite(o->most) && o->least < o->most;
     for (char *next; text; text = next) {
         next = strchr(text, '|');
         if (next)
