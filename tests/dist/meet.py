@@ -220,10 +220,21 @@ def half(port, hello):
         keep.append(s)
 
 
+def server_before_a_free_port():
+    """Rank 0 takes the first free port from MASTER_PORT on: behind a server of ours that has to be the next one."""
+    while True:
+        server = socket.create_server(("127.0.0.1", 0))
+        try:
+            socket.create_server(("", server.getsockname()[1] + 1)).close()
+            return server
+        except (OSError, OverflowError):
+            server.close()
+
+
 def relays(mode):
     """A process without the secret between rank 1 and rank 0. It gains nothing, whatever it does to one of the messages, and the job starts as it does without:
     rank 0 is at the next port."""
-    with socket.create_server(("127.0.0.1", 0)) as l:
+    with server_before_a_free_port() as l:
         port = l.getsockname()[1]
         table = []
 
