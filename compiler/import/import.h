@@ -437,8 +437,7 @@ bool imp_main_and_train(struct imp *im, const struct frontend_options *o, bool (
 struct ir_value *imp_follow(struct imp *im, enum ir_op op, int nin, struct ir_value *const *in,
                             const struct ir_attr *attrs);
 
-/* The state variable that v is the value of (NULL: none). Takes away those that no function reads. */
+/* The state variable that v is the value of; NULL: none. */
 struct ir_state *imp_state_of(const struct ir_value *v);
-void imp_drop_unused_states(struct imp *im);
 
 #endif

@@ -578,7 +578,8 @@ static void drop_reads(struct ir_func *f, bool *used)
     }
 }
 
-void imp_drop_unused_states(struct imp *im)
+/* State variables that no function reads go. */
+static void drop_unused_states(struct imp *im)
 {
     int n = 0;
     for (struct ir_state *s = im->module->states; s; s = s->next)
@@ -611,6 +612,6 @@ bool imp_main_and_train(struct imp *im, const struct frontend_options *o,
     im->train = true;
     if (!imp_versions(im, o, "train", import))
         return false;
-    imp_drop_unused_states(im);
+    drop_unused_states(im);
     return true;
 }

@@ -23,6 +23,14 @@ static struct cx cx_mul(struct cx a, struct cx b)
     return (struct cx){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
 }
 
+/* a + b c */
+static struct cx cx_more(struct cx a, struct cx b, struct cx c)
+{
+    struct cx p = cx_mul(b, c);
+
+    return (struct cx){a.re + p.re, a.im + p.im};
+}
+
 /* a - b c */
 static struct cx cx_less(struct cx a, struct cx b, struct cx c)
 {
@@ -270,14 +278,14 @@ static void pair(struct schur *s, int64_t k)
     s->values[k + 1] = (struct cx){half != 0 ? d - b * c / half : d, 0};
 }
 
-/* Two neighbouring columns of n rows, `next` apart. */
-static void turn(struct cx *x, int64_t n, int64_t next, struct cx c, double sine)
+/* n pairs of elements, `step` apart; the pairs lie `next` apart. */
+static void turn(struct cx *x, int64_t step, int64_t n, int64_t next, struct cx c, double sine)
 {
     for (int64_t i = 0; i < n; i++, x += next) {
-        struct cx u = cx_mul(x[0], c), w = cx_mul(x[1], cx_conj(c)), old = x[0];
+        struct cx u = cx_mul(x[0], c), w = cx_mul(x[step], cx_conj(c)), old = x[0];
 
-        x[0] = (struct cx){u.re + sine * x[1].re, u.im + sine * x[1].im};
-        x[1] = (struct cx){w.re - sine * old.re, w.im - sine * old.im};
+        x[0] = (struct cx){u.re + sine * x[step].re, u.im + sine * x[step].im};
+        x[step] = (struct cx){w.re - sine * old.re, w.im - sine * old.im};
     }
 }
 
@@ -302,14 +310,9 @@ static void triangles(struct schur *s)
         first = (struct cx){s->values[k].re - s->a[(k + 1) * m + k + 1], s->values[k].im};
         double norm = hypot(cx_abs(first), below), sine = below / norm;
         c = (struct cx){first.re / norm, first.im / norm};
-        for (int64_t j = k; j < m; j++) {
-            struct cx x = t[k * m + j], y = t[(k + 1) * m + j], u = cx_mul(cx_conj(c), x), w = cx_mul(c, y);
-
-            t[k * m + j] = (struct cx){u.re + sine * y.re, u.im + sine * y.im};
-            t[(k + 1) * m + j] = (struct cx){w.re - sine * x.re, w.im - sine * x.im};
-        }
-        turn(t + k, k + 2, m, c, sine);
-        turn(z + k, m, m, c, sine);
+        turn(t + k * m + k, m, m - k, 1, cx_conj(c), sine);
+        turn(t + k, 1, k + 2, m, c, sine);
+        turn(z + k, 1, m, m, c, sine);
         t[(k + 1) * m + k] = (struct cx){0, 0};
         t[k * m + k] = s->values[k];
         t[(k + 1) * m + k + 1] = s->values[k + 1];
@@ -352,11 +355,8 @@ static void eigenvector(const struct schur *s, int64_t k, double least, struct c
         struct cx sum = {0, 0}, gap = {s->values[k].re - s->values[i].re, s->values[k].im - s->values[i].im};
         double size;
 
-        for (int64_t j = i + 1; j <= k; j++) {
-            struct cx p = cx_mul(s->t[i * m + j], x[j]);
-
-            sum = (struct cx){sum.re + p.re, sum.im + p.im};
-        }
+        for (int64_t j = i + 1; j <= k; j++)
+            sum = cx_more(sum, s->t[i * m + j], x[j]);
         if (cx_abs(gap) < least)
             gap = (struct cx){least, 0};
         x[i] = cx_div(sum, gap);
@@ -367,11 +367,8 @@ static void eigenvector(const struct schur *s, int64_t k, double least, struct c
     for (int64_t i = 0; i < m; i++) {
         struct cx sum = {0, 0};
 
-        for (int64_t j = 0; j <= k; j++) {
-            struct cx p = cx_mul(s->z[i * m + j], x[j]);
-
-            sum = (struct cx){sum.re + p.re, sum.im + p.im};
-        }
+        for (int64_t j = 0; j <= k; j++)
+            sum = cx_more(sum, s->z[i * m + j], x[j]);
         v[s->place[i]] = (struct cx){sum.re * s->scale[i], sum.im * s->scale[i]};
     }
     normalise(v, m, s->values[k].im == 0);
@@ -493,11 +490,8 @@ static void times(const struct cx *a, const struct cx *b, int64_t m, struct cx *
     for (int64_t i = 0; i < m * m; i++) {
         struct cx sum = {0, 0};
 
-        for (int64_t k = 0; k < m; k++) {
-            struct cx p = cx_mul(cx_conj(a[k * m + i / m]), b[k * m + i % m]);
-
-            sum = (struct cx){sum.re + p.re, sum.im + p.im};
-        }
+        for (int64_t k = 0; k < m; k++)
+            sum = cx_more(sum, cx_conj(a[k * m + i / m]), b[k * m + i % m]);
         y[i] = sum;
     }
 }
@@ -523,11 +517,8 @@ static bool slope(const struct cx *w, const struct cx *v, const struct cx *dw, c
     for (int64_t k = 0; k < m * m; k++) { /* the core times v' */
         struct cx sum = {0, 0};
 
-        for (int64_t j = 0; j < m; j++) {
-            struct cx p = cx_mul(other[k / m * m + j], cx_conj(v[k % m * m + j]));
-
-            sum = (struct cx){sum.re + p.re, sum.im + p.im};
-        }
+        for (int64_t j = 0; j < m; j++)
+            sum = cx_more(sum, other[k / m * m + j], cx_conj(v[k % m * m + j]));
         core[k] = sum;
     }
     for (int64_t k = 0; k < m * m; k++)
