@@ -23,6 +23,26 @@ NORM = """  %k = constant() {value = f32[] [0.0009765625]} : f32[]
 """
 LOW = 0.6
 LIMITS = {"gqa": (0.477, 1), "bmm_softmax": (LOW, 1.01)}
+
+
+def rope(dims, angles, axis):
+    """Rotary embedding: the width's two halves, along that axis, turned by angles."""
+    half = [n // (1 + (d == axis)) for d, n in enumerate(dims)]
+    x, h, a = (f"f32[{','.join(map(str, s))}]" for s in (dims, half, angles))
+    slices = "".join(f"""  %x{k} = slice(%x) {{starts = {[k * half[d] if d == axis else 0 for d in range(3)]}, sizes = {half}, steps = [1, 1, 1]}} : {h}
+""" for k in range(2))
+    return f"""func @main(%x: {x}, %c: {a}, %s: {a}) -> ({x}) {{
+{slices}  %a = mul(%x0, %c)
+  %b = mul(%x1, %s)
+  %y0 = sub(%a, %b)
+  %d = mul(%x0, %s)
+  %e = mul(%x1, %c)
+  %y1 = add(%d, %e)
+  %r = concat(%y0, %y1) {{axis = {axis}}}
+  return(%r)
+}}"""
+
+
 # name, ms, best, operations of products, bytes read and written, graph
 KERNELS = [
     ("silu", 1.333, 0.798, 0, 2 * 4096 * 7168 * 4, """func @main(%x: f32[4096,7168]) -> (f32[4096,7168]) {
@@ -54,30 +74,8 @@ KERNELS = [
   %r = sub(%p2, %u2)
   return(%r)
 }"""),
-    ("rope", 4.333, 3.333, 0, 3 * 128 * 262144 * 4, """func @main(%x: f32[64,4096,128], %c: f32[64,4096,64], %s: f32[64,4096,64]) -> (f32[64,4096,128]) {
-  %x0 = slice(%x) {starts = [0, 0, 0], sizes = [64, 4096, 64], steps = [1, 1, 1]} : f32[64,4096,64]
-  %x1 = slice(%x) {starts = [0, 0, 64], sizes = [64, 4096, 64], steps = [1, 1, 1]} : f32[64,4096,64]
-  %a = mul(%x0, %c)
-  %b = mul(%x1, %s)
-  %y0 = sub(%a, %b)
-  %d = mul(%x0, %s)
-  %e = mul(%x1, %c)
-  %y1 = add(%d, %e)
-  %r = concat(%y0, %y1) {axis = 2}
-  return(%r)
-}"""),
-    ("rope_turned", 4.333, 3.333, 0, 2 * 128 * 262144 * 4, """func @main(%x: f32[128,64,4096], %c: f32[64,1,4096], %s: f32[64,1,4096]) -> (f32[128,64,4096]) {
-  %x0 = slice(%x) {starts = [0, 0, 0], sizes = [64, 64, 4096], steps = [1, 1, 1]} : f32[64,64,4096]
-  %x1 = slice(%x) {starts = [64, 0, 0], sizes = [64, 64, 4096], steps = [1, 1, 1]} : f32[64,64,4096]
-  %a = mul(%x0, %c)
-  %b = mul(%x1, %s)
-  %y0 = sub(%a, %b)
-  %d = mul(%x0, %s)
-  %e = mul(%x1, %c)
-  %y1 = add(%d, %e)
-  %r = concat(%y0, %y1) {axis = 0}
-  return(%r)
-}"""),  # the width first, an angle for all heads
+    ("rope", 4.333, 3.333, 0, 3 * 128 * 262144 * 4, rope([64, 4096, 128], [64, 4096, 64], 2)),
+    ("rope_turned", 4.333, 3.333, 0, 2 * 128 * 262144 * 4, rope([128, 64, 4096], [64, 1, 4096], 0)),  # the width first, an angle for all heads
     ("matmul", 35.2, 35.309, 2 * 4096 * 5120 * 12288, (4096 * 5120 + 5120 * 12288 + 4096 * 12288) * 4,
      """func @main(%a: f32[4096,5120], %b: f32[5120,12288]) -> (f32[4096,12288]) {
   %r = matmul(%a, %b)
