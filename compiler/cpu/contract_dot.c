@@ -13,6 +13,9 @@
  * B is ready where its layout has the groups innermost (weights: layout.c), else it is packed. A is read where it lies
  * if the sum's innermost loop has unit stride there; else it is packed, by rows, or by steps where rows are what is
  * consecutive in memory. A value of type bf16 is an exact float in registers, whose upper half it is.
+ * Where the machine multiplies two rows by two columns in each 128 bits (AArch64's USMMLA, BFMMLA: eight bytes or four
+ * bf16 of each), weights lie in groups of 64 bits, and two vectors of sums hold two rows of a vector of columns: their
+ * lanes are sorted behind the sum. Many columns' rows of A are packed so that two of them are a vector.
  * Without such an instruction the same packed bytes are multiplied by others (dot.c): bytes with even numbers and those
  * with odd ones, in 16 bits each. Where many columns share A's rows, they are packed so (halves), not taken apart in
  * each step for each column tile: a step of 5 rows by 2 vectors is then 46 instructions of the vector units, one of 4
@@ -27,12 +30,16 @@ int ct_depth(const struct cpu_machine *m, const struct ct *c)
     if (c->dot_a < 0 || c->dot_b < 0)
         return 1;
     int a = c->k->insns[c->dot_a].dtype, b = c->k->insns[c->dot_b].dtype;
+    bool bytes = (a == TCC_U8 && b == TCC_I8) || (a == TCC_I8 && b == TCC_U8);
+    if (c->square)
+        return c->dtype == TCC_F32 ? (a == TCC_BF16 && b == TCC_BF16 && m->squares_bf16 ? 4 : 1)
+                                   : (bytes && m->squares_bytes ? 8 : 1);
     if (c->dtype == TCC_F32)
         return (a == TCC_BF16 && b == TCC_BF16 && m->multiplies_bf16) ||
                        (a == TCC_F16 && b == TCC_F16 && c->k->contraction.partial == TCC_F16 && m->multiplies_f16)
                    ? 2
                    : 1;
-    return (a == TCC_U8 && b == TCC_I8) || (a == TCC_I8 && b == TCC_U8) ? 4 : 1;
+    return bytes ? 4 : 1;
 }
 
 bool ct_half(const struct ct *c)
@@ -67,7 +74,7 @@ bool ct_dot(struct ct *c)
         c->pack_a = c->pack_b = false;
         return true;
     }
-    if (last->scale != 1 || last->unroll)
+    if (c->square || last->scale != 1 || last->unroll)
         return false;
     c->pack_b = true;
     c->pack_a = !a_ready;
@@ -85,11 +92,11 @@ bool ct_dot(struct ct *c)
     return true;
 }
 
-/* Groups of a row that packing in halves takes at once. */
+/* Groups of a row that packing in halves, or for squares, takes at once. */
 static int ct_pack_lanes(const struct ct *c)
 {
     const struct ct_k *last = &c->ks[c->nks - 1];
-    int n = c->lanes;
+    int n = c->square ? c->lanes / 2 : c->lanes;
     while (n > 1 && !c->dot_n && last->n != CT_DYN && last->n % n)
         n /= 2;
     return n;
@@ -111,6 +118,8 @@ static bool pays_to_pack(const struct ct *c)
 
 void ct_pack_bytes(const struct cpu_machine *m, struct ct *c)
 {
+    if (c->square)
+        c->pack_a = c->a_by_k = pays_to_pack(c);
     if (c->depth != 4 || m->multiplies_bytes)
         return;
     if (m->dot_halves)
@@ -122,7 +131,7 @@ void ct_pack_bytes(const struct cpu_machine *m, struct ct *c)
 LLVMValueRef cg_dot_load(struct cg *g, LLVMValueRef p, int lanes, int operand)
 {
     LLVMValueRef v = LLVMBuildLoad2(g->e->b, em_vec(g->e->t_i32, lanes), p, "");
-    LLVMSetAlignment(v, operand < 0 ? 4 : 4u / (unsigned)g->c.depth);
+    LLVMSetAlignment(v, operand < 0 ? 4 : (unsigned)(ct_step_bytes(&g->c) / g->c.depth));
     em_tag(g->e, v, operand);
     return v;
 }
@@ -163,7 +172,7 @@ LLVMValueRef cg_product(struct cg *g, bool shifted, LLVMValueRef a, LLVMValueRef
     if (shifted)
         return em_lanes_of(acc) > em_lanes_of(b) ? em_cpu(e)->dot_bytes_pairs(e, a, b, acc)
                                                  : cpu_dot_bytes_signed(e, a, b, acc);
-    if (g->c.depth == 4)
+    if (g->c.depth > 1 && g->c.dtype == TCC_I32)
         return a_unsigned(g) ? cpu_dot_bytes(e, a, b, acc) : cpu_dot_bytes(e, b, a, acc);
     if (g->c.depth == 1)
         return tcc_is_float(g->c.dtype) ? em_fma(e, a, b, acc)
@@ -184,9 +193,9 @@ static enum cpu_product product_of(const struct cg *g, bool shifted)
 {
     if (shifted)
         return CPU_BYTES_SIGNED;
-    if (g->c.depth == 4)
+    if (g->c.depth > 1 && g->c.dtype == TCC_I32)
         return a_unsigned(g) ? CPU_BYTES_A_UNSIGNED : CPU_BYTES_B_UNSIGNED;
-    if (g->c.depth == 2)
+    if (g->c.depth > 1)
         return ct_half(&g->c) ? CPU_OTHERS : CPU_BF16;
     return tcc_is_float(g->c.dtype) ? CPU_FLOATS : CPU_OTHERS;
 }
@@ -233,6 +242,89 @@ LLVMValueRef cg_dot_total(struct cg *g, LLVMValueRef sums)
     LLVMValueRef both = LLVMBuildBitCast(e->b, LLVMBuildFAdd(e->b, sums, other, ""), lanes, "");
     LLVMValueRef low = LLVMBuildTrunc(e->b, both, em_vec(LLVMInt16TypeInContext(e->lc), g->lanes), "");
     return LLVMBuildFPExt(e->b, LLVMBuildBitCast(e->b, low, em_vec(half, g->lanes), ""), g->vec, "");
+}
+
+/* -- Squares ----------------------------------------------------------------------------------------------- */
+
+/* By products of 32 bits: halves of each column's 64 bits with a row's, which are added then. */
+static LLVMValueRef square_by_halves(struct cg *g, enum cpu_product what, LLVMValueRef a, LLVMValueRef b,
+                                     LLVMValueRef acc)
+{
+    struct em *e = g->e;
+    LLVMValueRef row[2], at[EM_MAX_LANES];
+    int n = em_lanes_of(acc);
+    bool by_columns = what == CPU_BYTES_B_UNSIGNED;
+    for (int r = 0; r < 2; r++) {
+        for (int j = 0; j < n; j++)
+            at[j] = LLVMConstInt(e->t_i32, (unsigned)(2 * r + j % 2), 0);
+        row[r] = LLVMBuildShuffleVector(e->b, a, a, LLVMConstVector(at, (unsigned)n), "");
+        row[r] = cg_product(g, false, row[r], b, LLVMConstNull(LLVMTypeOf(acc)));
+    }
+    for (int half = 0; half < 2; half++) {
+        for (int j = 0; j < n; j++) {
+            int r = by_columns ? j % 2 : j % 4 / 2, column = by_columns ? j % 4 / 2 : j % 2;
+            at[j] = LLVMConstInt(e->t_i32, (unsigned)(r * n + j / 4 * 4 + 2 * column + half), 0);
+        }
+        LLVMValueRef part = LLVMBuildShuffleVector(e->b, row[0], row[1], LLVMConstVector(at, (unsigned)n), "");
+        acc = LLVMBuildBinOp(e->b, tcc_is_float(g->c.dtype) ? LLVMFAdd : LLVMAdd, acc, part, "");
+    }
+    return acc;
+}
+
+struct cg_pair cg_load_pair(struct cg *g, LLVMValueRef first, LLVMValueRef second)
+{
+    struct em *e = g->e;
+    LLVMValueRef p[2] = {first, second}, row[2], at[4];
+    int operand = g->packed_a ? -1 : g->c.k->insns[g->c.load_a].operand;
+    struct cg_pair pair = {.there = {first, second}};
+    if (g->packed_a && first && second) {
+        pair.rows = cg_dot_load(g, first, 4, -1);
+        return pair;
+    }
+    for (int i = 0; i < 2; i++)
+        row[i] = p[i] ? cg_dot_load(g, p[i], 2, operand) : LLVMConstNull(em_vec(e->t_i32, 2));
+    for (int i = 0; i < 4; i++)
+        at[i] = LLVMConstInt(e->t_i32, (unsigned)i, 0);
+    pair.rows = LLVMBuildShuffleVector(e->b, row[0], row[1], LLVMConstVector(at, 4), "");
+    return pair;
+}
+
+/* The sums of a row that takes no part stay what they were, whatever 0 times B is. */
+LLVMValueRef cg_square_product(struct cg *g, const struct cg_pair *a, LLVMValueRef b, LLVMValueRef acc)
+{
+    struct em *e = g->e;
+    const struct cpu_machine *m = em_cpu(e);
+    enum cpu_product what = product_of(g, false);
+    LLVMValueRef sum = m->square_product ? m->square_product(e, what, a->rows, b, acc) : NULL, at[EM_MAX_LANES];
+    int n = em_lanes_of(acc);
+    if (!sum)
+        sum = square_by_halves(g, what, a->rows, b, acc);
+    if (what != CPU_BF16 || (a->there[0] && a->there[1]))
+        return sum;
+    for (int j = 0; j < n; j++)
+        at[j] = LLVMConstInt(e->t_i32, (unsigned)((a->there[j % 4 / 2] ? n : 0) + j), 0);
+    return LLVMBuildShuffleVector(e->b, acc, sum, LLVMConstVector(at, (unsigned)n), "");
+}
+
+void cg_square_rows(struct cg *g, int mr, int cv, LLVMValueRef *acc)
+{
+    struct em *e = g->e;
+    LLVMValueRef at[EM_MAX_LANES], row[2];
+    int n = g->lanes;
+    bool by_columns = product_of(g, false) == CPU_BYTES_B_UNSIGNED;
+    for (int i = 0; i < mr * cv; i++) {
+        if (i / cv % 2)
+            continue;
+        for (int r = 0; r < 2; r++) {
+            for (int j = 0; j < n; j++) {
+                int of = j % (n / 2), lane = by_columns ? of % 2 * 2 + r : 2 * r + of % 2;
+                at[j] = LLVMConstInt(e->t_i32, (unsigned)(j / (n / 2) * n + of / 2 * 4 + lane), 0);
+            }
+            row[r] = LLVMBuildShuffleVector(e->b, acc[i], acc[i + cv], LLVMConstVector(at, (unsigned)n), "");
+        }
+        acc[i] = row[0];
+        acc[i + cv] = row[1];
+    }
 }
 
 /* -- Packing --------------------------------------------------------------------------------------------- */
@@ -319,23 +411,37 @@ static void pack_by_k(struct cg *g)
     cg_k_loops_end(g, l, g->c.nks);
 }
 
-/* Rows one after the other, as in memory. */
+/* Stores a row's groups of 64 bits, `line` from each to the next: a pair of rows side by side is a vector. */
+static void store_apart(struct cg *g, LLVMValueRef to, LLVMValueRef x, LLVMValueRef line)
+{
+    struct em *e = g->e;
+    enum tcc_dtype dtype = (enum tcc_dtype)g->c.k->insns[g->c.dot_a].dtype;
+    int n = em_lanes_of(x) / g->c.depth;
+    LLVMTypeRef bits = em_vec(e->t_i64, n);
+    x = LLVMBuildBitCast(e->b, tcc_is_float(dtype) ? em_to_bits(e, dtype, x) : x, bits, "");
+    for (int i = 0; i < n; i++, to = cg_gep(g, to, line)) {
+        LLVMValueRef group = n == 1 ? x : LLVMBuildExtractElement(e->b, x, em_i64(e, i), "");
+        LLVMSetAlignment(LLVMBuildStore(e->b, group, to), 8);
+    }
+}
+
+/* Rows one after the other, as in memory; for squares, as pack_by_k() has them. */
 static void pack_by_rows(struct cg *g)
 {
     struct em *e = g->e;
-    LLVMValueRef depth = em_i64(e, g->c.depth);
+    LLVMValueRef depth = em_i64(e, g->c.depth), step = em_i64(e, g->packed_step);
+    LLVMValueRef line = em_expr(e, ir_mulc(e->ctx, g->a_ld, g->packed_step));
     const struct ct_k *last = &g->c.ks[g->c.nks - 1];
     struct em_loop r, l[CT_MAX_K], v;
     LLVMValueRef part[CT_MAX_K];
-    int lanes = g->c.halves ? ct_pack_lanes(&g->c) : g->lanes, w = lanes * g->c.depth;
+    int lanes = g->c.halves || g->c.square ? ct_pack_lanes(&g->c) : g->lanes, w = lanes * g->c.depth;
     em_loop_begin(e, &r, g->rows, em_i64(e, 1), "pa");
     LLVMValueRef from = LLVMBuildSub(e->b, r.iv, g->rows.lo, "");
-    LLVMValueRef row =
-        cg_gep(g, g->packed_a, LLVMBuildMul(e->b, from, em_expr(e, ir_mulc(e->ctx, g->a_ld, g->packed_step)), ""));
+    LLVMValueRef row = cg_gep(g, g->packed_a, LLVMBuildMul(e->b, from, g->c.square ? step : line, ""));
     LLVMValueRef at = cg_k_loops_begin(g, l, g->c.nks - 1, part), n = em_expr(e, last->extent);
     em_loop_begin(e, &v, em_below(e, n), em_i64(e, lanes), "pv");
     at = LLVMBuildAdd(e->b, LLVMBuildMul(e->b, at, n, ""), v.iv, "");
-    LLVMValueRef to = cg_gep(g, row, LLVMBuildMul(e->b, at, em_i64(e, g->packed_step), ""));
+    LLVMValueRef to = cg_gep(g, row, LLVMBuildMul(e->b, at, g->c.square ? line : step, ""));
     part[g->c.nks - 1] = v.iv;
     em_set_lanes(e, NULL, 1, NULL);
     cg_bind_row(g, r.iv);
@@ -353,6 +459,8 @@ static void pack_by_rows(struct cg *g)
         x = LLVMBuildXor(e->b, x, em_int(LLVMTypeOf(x), -128), "");
     if (g->c.halves)
         store_halves(g, to, LLVMBuildBitCast(e->b, x, em_vec(e->t_i32, lanes), ""));
+    else if (g->c.square)
+        store_apart(g, to, x, line);
     else
         em_store(e, (enum tcc_dtype)g->c.k->insns[g->c.dot_a].dtype, to, x, room, -1);
     em_loop_end(e, &v);
@@ -362,7 +470,7 @@ static void pack_by_rows(struct cg *g)
 
 void cg_dot_pack_a(struct cg *g)
 {
-    if (g->c.a_by_k)
+    if (g->c.a_by_k && !g->c.square)
         pack_by_k(g);
     else
         pack_by_rows(g);

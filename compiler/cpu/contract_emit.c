@@ -707,14 +707,15 @@ void ct_emit(struct em *e)
     g.cv = s.nr / g.lanes;
     g.elem = em_reg_type(e, g.c.dtype);
     g.vec = em_vec(g.elem, g.lanes);
-    g.unit = g.c.depth == 4 ? e->t_i8 : g.c.depth == 2 ? e->t_i16 : g.elem;
+    g.unit = g.c.depth == 1 ? g.elem : g.c.dtype == TCC_I32 ? e->t_i8 : e->t_i16;
     g.per_step = g.c.depth;
     g.packed_step = g.c.halves ? 2 * g.per_step : g.per_step;
     g.a_ld = ct_packed_a_ld(&g.c);
     e->aligned = false; /* lanes of rows and of the sum's points are not; those of columns say so (cg_column_lanes()) */
     g.aligned = columns_aligned(&g.c);
     study_epilogue(&g);
-    e->flush = g.c.depth == 2 && !ct_half(&g.c) && e->level > 0 && !e->exact; /* as VDPBF16PS does */
+    e->flush =
+        g.c.depth > 1 && g.c.dtype == TCC_F32 && !ct_half(&g.c) && e->level > 0 && !e->exact; /* as VDPBF16PS does */
     LLVMValueRef scratch = g.c.pack_a || g.c.pack_b ? em_scratch_after_locals(e) : NULL;
     if (g.c.pack_b)
         g.packed_b = scratch;

@@ -69,6 +69,13 @@ LLVMValueRef cg_product(struct cg *g, bool shifted, LLVMValueRef a, LLVMValueRef
 LLVMValueRef cg_lane_product(struct cg *g, bool shifted, LLVMValueRef a, int lane, LLVMValueRef b, LLVMValueRef acc);
 /* The even (which: 0) or the odd bytes of each of B's groups in 16 bits. */
 LLVMValueRef cg_dot_half(struct cg *g, LLVMValueRef b, int which);
+/* Squares: two rows of A side by side, zero for one that takes no part; acc + their products by a vector of B's
+ * columns. `first`, `second`: their addresses, or NULL. */
+struct cg_pair { LLVMValueRef rows; bool there[2]; };
+struct cg_pair cg_load_pair(struct cg *g, LLVMValueRef first, LLVMValueRef second);
+LLVMValueRef cg_square_product(struct cg *g, const struct cg_pair *a, LLVMValueRef b, LLVMValueRef acc);
+/* Sums of mr rows (an even number) by cv vectors of columns, in squares, become rows. */
+void cg_square_rows(struct cg *g, int mr, int cv, LLVMValueRef *acc);
 LLVMTypeRef cg_dot_sums(struct cg *g, bool pairs);                      /* what cg_product adds to */
 LLVMValueRef cg_dot_total(struct cg *g, LLVMValueRef sums);             /* such sums in lanes of c.dtype */
 LLVMValueRef cg_dot_of(struct cg *g, int value, const LLVMValueRef *part);         /* of all points of part[last] */

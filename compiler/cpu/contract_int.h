@@ -55,8 +55,10 @@ struct ct {
     int load_a, load_b;              /* instructions */
     int val_a, val_b;                /* the product's operands */
     bool chain_a, chain_b;           /* something is computed between load and product */
-    /* contract_dot.c: neighbours along the sum that a step takes together: 2 of bf16 or f16, 4 of bytes; else 1 */
+    /* contract_dot.c: neighbours along the sum that a step takes together: 2 of bf16 or f16, 4 of bytes; twice as many
+     * in squares; else 1 */
     int depth;
+    bool square;                     /* products are of two rows by two columns; vectors of B have half the columns */
     int dot_a, dot_b;                /* the small values that the product's operands are casts of; -1: none */
     ir_expr dot_n;                   /* points of the innermost loop, whose last group may lack some; NULL: none does */
     bool a_by_k;                     /* packed A: rows side by side for each step of the sum */
@@ -104,14 +106,20 @@ struct ct {
     int64_t nk;                      /* or CT_DYN */
 };
 
+/* Bytes that a step of the sum takes of a row or a column. */
+static inline int ct_step_bytes(const struct ct *c) { return c->square ? 8 : tcc_dtype_bytes(c->dtype); }
+
+/* Rows whose sums are held: pairs in squares. */
+static inline int64_t ct_held_rows(const struct ct *c, int64_t rows) { return c->square ? (rows + 1) / 2 * 2 : rows; }
+
 /* Vectors of B are summed beside the rows, as if for one more. */
 static inline int ct_summed_row(const struct ct *c) { return c->shifted && !c->columns_first; }
 
 /* Fills *c. False: the kernel is not a contraction of a form that the templates take. */
 bool ct_analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k, struct ct *c);
 
-/* Neighbours along the sum that the machine multiplies and adds at once, of the values dot_a and dot_b; 1: no more than
- * one. */
+/* Neighbours along the sum that the machine multiplies and adds at once, of the values dot_a and dot_b, if c->square in
+ * squares; 1: no more than one. */
 int ct_depth(const struct cpu_machine *m, const struct ct *c);
 /* Are products and sums of up to CT_HALF_PART steps in f16? With c->depth set. */
 bool ct_half(const struct ct *c);

@@ -164,6 +164,25 @@ static void step_halves(struct sum *s, LLVMValueRef a, const LLVMValueRef *bv, s
     }
 }
 
+/* The same step in squares: two rows by half a vector of columns at a time. */
+static void step_squares(struct sum *s, LLVMValueRef a, LLVMValueRef b, struct em_span rows)
+{
+    struct cg *g = s->g;
+    int64_t lo = rows.lo / 2 * 2;
+    struct cg_pair pair[CPU_TILE_SUMS];
+    for (int64_t r = lo; r < rows.hi; r += 2)
+        pair[r - lo] =
+            cg_load_pair(g, r < rows.lo ? NULL : row_at(s, a, r), r + 1 < rows.hi ? row_at(s, a, r + 1) : NULL);
+    for (int c = 0; c < 2 * s->cv; c++) {
+        int64_t at = s->vec_off[c / 2] + c % 2 * (g->lanes / 2) * g->per_step;
+        LLVMValueRef bv = cg_dot_load(g, cg_gepc(g, b, at), g->lanes, g->c.k->insns[g->c.load_b].operand);
+        for (int64_t r = lo; r < rows.hi; r += 2) {
+            LLVMValueRef *acc = &s->acc[(r + c % 2) * s->cv + c / 2];
+            *acc = cg_square_product(g, &pair[r - lo], bv, *acc);
+        }
+    }
+}
+
 /* One step of the sum for those rows. */
 static void step(struct sum *s, LLVMValueRef a, LLVMValueRef b, struct em_span rows)
 {
@@ -172,6 +191,10 @@ static void step(struct sum *s, LLVMValueRef a, LLVMValueRef b, struct em_span r
     LLVMValueRef bv[CPU_TILE_VECTORS];
     if (rows.lo == rows.hi)
         return;
+    if (g->c.square) {
+        step_squares(s, a, b, rows);
+        return;
+    }
     load_columns(s, b, bv);
     if (g->c.halves) {
         step_halves(s, a, bv, rows);
@@ -245,9 +268,16 @@ static struct em_range bounds(struct sum *s, int level)
     return em_range_of(s->g->e, lo, hi);
 }
 
+/* Of rows, those whose sums are held together. */
+static struct em_span held(const struct sum *s, struct em_span rows)
+{
+    return s->g->c.square ? em_span(rows.lo / 2 * 2, ct_held_rows(&s->g->c, rows.hi)) : rows;
+}
+
 /* A loop's accumulators: only those of the active rows go around. */
 static void carry(struct sum *s, struct em_loop *l, struct em_span rows)
 {
+    rows = held(s, rows);
     for (int c = 0; c < s->cv && s->sums_less; c++)
         s->less[c] = em_loop_carry(s->g->e, l, s->less[c]);
     for (int64_t i = rows.lo * s->cv; i < rows.hi * s->cv; i++)
@@ -256,6 +286,7 @@ static void carry(struct sum *s, struct em_loop *l, struct em_span rows)
 
 static void carry_end(struct sum *s, struct em_loop *l, struct em_span rows)
 {
+    rows = held(s, rows);
     int n = s->sums_less ? s->cv : 0;
     for (int c = 0; c < n; c++)
         em_loop_next(l, c, s->less[c]);
@@ -303,7 +334,7 @@ static void start_fetch(struct sum *s, LLVMValueRef r0, LLVMValueRef b)
     struct em *e = g->e;
     const struct ct *c = &g->c;
     const struct ct_k *in = &c->ks[c->nks - 1];
-    int u = unroll_of(s), size = tcc_dtype_bytes(c->dtype), last = c->nks - 1, unit = size / c->depth;
+    int u = unroll_of(s), size = ct_step_bytes(c), last = c->nks - 1, unit = size / c->depth;
     if (c->nk == CT_DYN || c->ncols == CT_DYN)
         return;
     int64_t slab = c->nk * s->cv * g->lanes * size, total = c->ncols * c->nk * size;
@@ -402,7 +433,7 @@ static void plan_parts(struct sum *s)
 
 static void part_begin(struct sum *s, LLVMValueRef *so_far)
 {
-    for (int i = 0; i < s->mr * s->cv; i++) {
+    for (int i = 0; i < ct_held_rows(&s->g->c, s->mr) * s->cv; i++) {
         so_far[i] = s->acc[i];
         s->acc[i] = LLVMConstNull(cg_dot_sums(s->g, s->pairs));
     }
@@ -411,7 +442,7 @@ static void part_begin(struct sum *s, LLVMValueRef *so_far)
 static void part_end(struct sum *s, LLVMValueRef *so_far)
 {
     LLVMOpcode add = tcc_is_float(s->g->c.dtype) ? LLVMFAdd : LLVMAdd;
-    for (int i = 0; i < s->mr * s->cv; i++)
+    for (int i = 0; i < ct_held_rows(&s->g->c, s->mr) * s->cv; i++)
         s->acc[i] = LLVMIsNull(s->acc[i])
                         ? so_far[i]
                         : LLVMBuildBinOp(s->g->e->b, add, so_far[i], cg_dot_total(s->g, s->acc[i]), "");
@@ -686,8 +717,9 @@ void cg_micro(struct cg *g, LLVMValueRef x, LLVMValueRef r0, int mr, int cv, int
     LLVMValueRef a, b;
     sum_begin(&s, x, r0, &a, &b);
     start_fetch(&s, r0, b);
-    for (int i = 0; i < mr * cv; i++)
-        s.acc[i] = g->by_passes ? sum_so_far(g, x, r0, i / cv, i % cv) : LLVMConstNull(g->vec);
+    int held_sums = (int)ct_held_rows(c, mr) * cv;
+    for (int i = 0; i < held_sums; i++)
+        s.acc[i] = g->by_passes && !c->square ? sum_so_far(g, x, r0, i / cv, i % cv) : LLVMConstNull(g->vec);
     em_set_lanes(e, NULL, 1, NULL);
     cg_bind_column(g, x);
     cg_bind_row(g, r0);
@@ -704,6 +736,11 @@ void cg_micro(struct cg *g, LLVMValueRef x, LLVMValueRef r0, int mr, int cv, int
     nest(&s, 0, a, b);
     if (one_part)
         part_end(&s, so_far);
+    if (c->square)
+        cg_square_rows(g, held_sums / cv, cv, s.acc);
+    for (int i = 0; i < mr * cv && c->square && g->by_passes; i++)
+        s.acc[i] = LLVMBuildBinOp(e->b, tcc_is_float(c->dtype) ? LLVMFAdd : LLVMAdd, s.acc[i],
+                                  sum_so_far(g, x, r0, i / cv, i % cv), "");
     for (int i = 0; i < mr * cv && s.shifted; i++)
         s.acc[i] = LLVMBuildSub(e->b, s.acc[i], s.less[i % cv], "");
     cg_epilogue(g, x, r0, mr, cv, s.acc);

@@ -619,7 +619,7 @@ static int steps_by_lane(const struct cpu_machine *m, const struct ct *c)
 {
     const struct ct_k *last = &c->ks[c->nks - 1];
     int n = m->lane_bytes / tcc_dtype_bytes(c->dtype);
-    bool fits = !c->halves && !last->unroll && (c->depth != 4 || m->multiplies_bytes) &&
+    bool fits = !c->halves && !c->square && !last->unroll && (c->depth != 4 || m->multiplies_bytes) &&
                 (c->pack_a ? !c->a_by_k : last->sa == c->depth) && (last->n == CT_DYN || last->n >= n) &&
                 c->lanes * tcc_dtype_bytes(c->dtype) == m->emit.vector_bytes;
     return fits && n > 1 ? n : 0;
@@ -642,10 +642,11 @@ static bool steps_apart(const struct cpu_machine *m, const struct ct *c)
            !c->period && c->nrows != CT_DYN && c->ncols != CT_DYN && c->nrows > c->ncols && c->ncols >= LEAST_COLUMNS;
 }
 
+/* `together`: in steps of several neighbours, `square`: in squares. */
 static bool analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k, struct ct *c,
-                    bool together)
+                    bool together, bool square)
 {
-    *c = (struct ct){.ctx = ctx, .k = k, .depth = 1};
+    *c = (struct ct){.ctx = ctx, .k = k, .depth = 1, .square = square};
     if (!right_form(k, c))
         return false;
     if (together)
@@ -689,5 +690,6 @@ static bool analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struc
 
 bool ct_analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k, struct ct *c)
 {
-    return analyse(m, ctx, k, c, true) || analyse(m, ctx, k, c, false);
+    return ((m->squares_bytes || m->squares_bf16) && analyse(m, ctx, k, c, true, true)) ||
+           analyse(m, ctx, k, c, true, false) || analyse(m, ctx, k, c, false, false);
 }

@@ -35,7 +35,11 @@ double ct_step_cost(const struct ct *c, int mr, int cv)
            cost = 4; /* two loads a cycle are not quite reached */
     if (c->pairs)    /* four instructions for each, two to repeat a value of A and make it signed */
         fma = 4 * fma + (c->packs_signed ? 0 : mr);
-    double slab = (double)(c->nk == CT_DYN ? 128 : c->nk) * cv * c->lanes * tcc_dtype_bytes(c->dtype);
+    if (c->square) { /* two vectors of B for each of columns */
+        fma = (double)ct_held_rows(c, mr) * cv / 2;
+        loads = 1.1 * ((c->pack_a ? (double)mr / 2 : mr) + 2 * cv) / 2;
+    }
+    double slab = (double)(c->nk == CT_DYN ? 128 : c->nk) * cv * c->lanes * ct_step_bytes(c);
     cost = fma > cost ? fma : cost;
     cost = loads > cost ? loads : cost;
     return cost + (slab > 40e3 ? 0.6 : 0.1) * cv + 0.02 * mr;
@@ -58,6 +62,8 @@ static int max_rows(const struct cpu_machine *m, const struct ct *c, int cv)
         mr = (m->registers - cv - 1 - ct_summed_row(c) * (cv + 1)) / (cv + 1);
         mr = mr < m->lane_rows ? mr : m->lane_rows;
     }
+    if (c->square) /* a vector for two rows beside their sums, and two of B */
+        mr = 2 * (m->registers - 4) / (2 * cv + 1) / 2 * 2;
     if (mr > (c->period ? 24 : 16))
         mr = c->period ? 24 : 16;
     if (c->row_sa == CT_DYN && mr > 6 && !c->pack_a)
@@ -102,7 +108,7 @@ static double rows_cost(const struct cpu_machine *m, const struct ct *c, int cv,
         return ct_step_cost(c, *mr, cv) / *mr * 128;
     int64_t blocks = (c->nrows + *mr - 1) / *mr;
     if (!c->period)
-        *mr = (int)((c->nrows + blocks - 1) / blocks);
+        *mr = (int)ct_held_rows(c, (c->nrows + blocks - 1) / blocks);
     int64_t full = c->nrows / *mr, rem = c->nrows % *mr;
     if (ct_shared_rest(c, *mr))
         return (full - 1) * ct_step_cost(c, *mr, cv) + ct_step_cost(c, (int)(*mr + rem + 1) / 2, cv) +
@@ -115,7 +121,7 @@ static double rows_cost(const struct cpu_machine *m, const struct ct *c, int cv,
 static double tile_cost(const struct cpu_machine *m, const struct ct *c, int cv, int *mr)
 {
     bool from_far = c->panel && c->nk != CT_DYN && c->ncols != CT_DYN &&
-                    (double)c->nk * (double)c->ncols * tcc_dtype_bytes(c->dtype) > (double)m->l2 / 2;
+                    (double)c->nk * (double)c->ncols * ct_step_bytes(c) > (double)m->l2 / 2;
     int64_t nv = c->ncols == CT_DYN ? 64 : (c->ncols + c->lanes - 1) / c->lanes;
     int most = max_rows(m, c, cv);
     *mr = *mr < most ? *mr : most;
@@ -236,8 +242,9 @@ static void split_rows(struct grain *g, const struct ct *c, int mr)
 
 static void split_columns(struct grain *g, const struct ct *c, int cv)
 {
-    bool open = g->k->looped && c->nrows == CT_DYN; /* one row, maybe, which takes more vectors (contract_emit.c) */
-    int64_t nr = (int64_t)cv * c->lanes * (c->halves ? 8 : open ? 4 : 1); /* halves: that share rows which each packs */
+    bool open = g->k->looped && c->nrows == CT_DYN;     /* one row, maybe, which takes more vectors (contract_emit.c) */
+    bool packs = c->halves || (c->square && c->pack_a); /* rows, which all columns of a tile share */
+    int64_t nr = (int64_t)cv * c->lanes * (packs ? 8 : open ? 4 : 1);
     if (c->block >= 0) {
         split(g, c->block, nr > c->width ? nr / c->width : 1, 8);
         return;
@@ -260,7 +267,7 @@ static void split_columns(struct grain *g, const struct ct *c, int cv)
 static bool split_far_rows(struct grain *g, const struct cpu_machine *m, const struct ct *c,
                            const struct cpu_schedule *s)
 {
-    double rows = (double)c->nrows * (double)c->nk * tcc_dtype_bytes(c->dtype), most = (double)m->l2;
+    double rows = (double)c->nrows * (double)c->nk * ct_step_bytes(c), most = (double)m->l2;
     if (c->nrows == CT_DYN || c->nk == CT_DYN || g->k->kind == IR_K_WINDOW || c->pack_a || c->pack_b || s->kc ||
         rows < 1.5 * most || m->l2 < 1 << 20)
         return false;
@@ -363,8 +370,9 @@ static ir_expr scratch_bytes(const struct ct *c, int cv)
     bytes = ir_mulc(c->ctx, ir_ceildiv(c->ctx, bytes, ir_const(c->ctx, 64)), 64);
     if (c->pack_a) {
         ir_expr lines = c->a_by_k ? c->ksize : tile_rows(c);
-        bytes = ir_add(c->ctx, bytes,
-                       ir_mulc(c->ctx, ir_mul(c->ctx, lines, ct_packed_a_ld(c)), c->halves ? 2 * size : size));
+        bytes =
+            ir_add(c->ctx, bytes,
+                   ir_mulc(c->ctx, ir_mul(c->ctx, lines, ct_packed_a_ld(c)), c->halves ? 2 * size : ct_step_bytes(c)));
     }
     return bytes;
 }

@@ -25,6 +25,9 @@ struct cpu_machine {
     /* Has it instructions for products of four bytes and of two bf16, added to a 32-bit lane; for multiply-adds of f16,
      * twice as many a cycle as of f32; for any shuffle of a vector's bytes? */
     bool multiplies_bytes, multiplies_bf16, multiplies_f16, shuffles_bytes;
+    /* Does one instruction multiply two rows of A by two columns of B in each 128 bits, 64 bits of each: eight bytes of
+     * mixed signs, four bf16? Weights lie so then. */
+    bool squares_bytes, squares_bf16;
     /* Multiply-adds and products of bytes read one lane of so many bytes for all, of no more than so many vectors at a
      * time; 0: they don't. */
     int lane_bytes, lane_rows;
@@ -43,6 +46,10 @@ struct cpu_machine {
      * instruction for a splat of the lane, or there is none */
     LLVMValueRef (*lane_product)(struct em *e, enum cpu_product what, LLVMValueRef a, int lane, LLVMValueRef b,
                                  LLVMValueRef acc);
+    /* acc + such products; a has 128 bits, two rows of A; acc's lanes are the rows' two columns, of CPU_BYTES_B_UNSIGNED
+     * the columns' two rows. NULL, or gives it: this machine has no instruction for it */
+    LLVMValueRef (*square_product)(struct em *e, enum cpu_product what, LLVMValueRef a, LLVMValueRef b,
+                                   LLVMValueRef acc);
     /* Whose schedules and layouts the code follows: the best of the artifact's machines, or this one. What a schedule
      * was found by (lanes, what is packed, neighbours taken together) must be found again by the same machine;
      * instructions are this one's. */

@@ -29,6 +29,15 @@ static int depth_of(const struct pass_machine *m, enum tcc_dtype d)
     return in_bytes(d) ? 4 : d == TCC_BF16 && ((const struct cpu_machine *)m)->multiplies_bf16 ? 2 : 1;
 }
 
+/* The same of a sum of n points that one operand's layout takes apart: squares take twice as many. */
+static int group_of(const struct pass_machine *m, enum tcc_dtype d, int64_t n)
+{
+    const struct cpu_machine *cpu = (const struct cpu_machine *)m;
+    int depth = depth_of(m, d);
+    bool squares = in_bytes(d) ? cpu->squares_bytes : depth > 1 && cpu->squares_bf16;
+    return squares && n % (2 * depth) == 0 ? 2 * depth : depth;
+}
+
 int cpu_product_group(const struct pass_machine *m, enum tcc_dtype a, enum tcc_dtype b)
 {
     (void)a;
@@ -119,10 +128,10 @@ bool cpu_materialise(const struct pass_machine *m, const struct ir_node *n)
     return false;
 }
 
-/* Neighbours along the sum of that product that a step takes together. */
-static int depth_in(const struct pass_machine *m, const struct ir_node *n)
+/* Neighbours along the sum of that product, of so many, that a step takes together. */
+static int depth_in(const struct pass_machine *m, const struct ir_node *n, int64_t points)
 {
-    return ir_attr(n, IR_ATTR_partial) ? 2 : depth_of(m, (enum tcc_dtype)n->in[1].value->type->dtype);
+    return ir_attr(n, IR_ATTR_partial) ? 2 : group_of(m, (enum tcc_dtype)n->in[1].value->type->dtype, points);
 }
 
 /* Is each element of both operands multiplied so often that scaling it is little beside? Dims that are not known count
@@ -175,7 +184,7 @@ static kn_layout matrix_layout(const struct pass_machine *m, struct ir_ctx *ctx,
     }
     if (ir_const_or(t->dim[col], 0) < 4)
         return NULL;
-    int depth = depth_in(m, n);
+    int depth = depth_in(m, n, ir_const_or(t->dim[k], 1));
     if (in_bytes(t->dtype) && (r + 2 > TCC_MAX_RANK || ir_const_or(t->dim[k], 1) % depth))
         return NULL;
     if (r + 2 > TCC_MAX_RANK || ir_const_or(t->dim[k], 1) % depth)
@@ -230,7 +239,7 @@ static kn_layout conv_layout(const struct pass_machine *m, struct ir_ctx *ctx, c
     case 1: {
         if (o == 1 && w->dtype == TCC_F32)
             return kn_layout_blocked(ctx, rank, 1, BLOCK);
-        int depth = rank + 3 <= TCC_MAX_RANK ? depth_in(m, n) : 1;
+        int depth = rank + 3 <= TCC_MAX_RANK ? depth_in(m, n, plain_in ? 1 : BLOCK) : 1;
         bool by_taps = depth > 1 && dim_of(n, 1, rank - 1) % depth == 0;
         return weight_layout(ctx, rank, !depthwise && !plain_in, depthwise || (plain_in && !by_taps) ? 1 : depth);
     }

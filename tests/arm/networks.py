@@ -8,7 +8,7 @@ Floats are within 1e-5 of the largest of their tensor (sums are taken in vectors
 in 4, which tccc-quantize makes, give the same bits: their sums are exact, and what stands around them has one order.
 """
 import glob, os, subprocess, sys
-import numpy as np, onnx
+import numpy as np, onnx, squares
 from onnx import numpy_helper
 
 build, source, folder = sys.argv[1:4]
@@ -87,10 +87,24 @@ def quantised(name, mode):
     return f"{folder}/quantised.onnx", feeds
 
 
+def in_squares():
+    """Random products and convolutions beside the interpreter, with instructions for squares and, at others' schedules, without."""
+    model = f"{folder}/squares.onnx"
+    for seed in range(5 if full else 1):
+        for kind, options in ("bytes", ()), ("floats", ("--auto-cast=all",)):
+            squares.write(model, kind, seed)
+            for march, cpu in ("armv8.6-a", "max"), ("neoverse-v1", "max,sve256=on"), ("neoverse-n1,neoverse-v2", "neoverse-n1"):
+                tool("tccc-run", "-q", "--check", model, "--random", "--dim=N=11", f"--march={march}", f"--emulate={cpu}", *options)
+
+
+def report(number, name, wrong):
+    print(f"{'not ok' if wrong else 'ok'} {number} - {name}" + "".join(f"\n# {line}" for line in wrong.splitlines()), flush=True)
+
+
 def main():
     cases = [("digits", digits, (), False)] + [(n, trained, (n,), False) for n in TRAINED] + [(n, exported, (n,), False) for n in EXPORTED]
     cases += [(f"{n} {mode}", quantised, (n, mode), True) for n, mode in QUANTISED]
-    print(f"1..{len(cases)}")
+    print(f"1..{len(cases) + 1}")
     for i, (name, make, arguments, exact) in enumerate(cases):
         wrong = ""
         try:
@@ -100,7 +114,13 @@ def main():
                 wrong = wrong or (lambda why: why and f"{level}: {why}")(differences(outputs(model, feeds, level), want, exact))
         except (RuntimeError, ValueError, OSError) as e:
             wrong = str(e)
-        print(f"{'not ok' if wrong else 'ok'} {i + 1} - {name}" + "".join(f"\n# {line}" for line in wrong.splitlines()), flush=True)
+        report(i + 1, name, wrong)
+    wrong = ""
+    try:
+        in_squares()
+    except RuntimeError as e:
+        wrong = str(e)
+    report(len(cases) + 1, "products of two rows by two columns", wrong)
 
 
 main()

@@ -203,7 +203,15 @@ static V dot_bf16(struct em *e, V a, V b, V acc)
     return dot(e, "llvm.aarch64.neon.bfdot", "llvm.aarch64.sve.bfdot", LLVMBFloatTypeInContext(e->lc), acc, b, a);
 }
 
-/* SVE's lanes are those of each 128 bits: a's 128 are repeated, which its load does (LD1RQ). */
+/* 128 bits, repeated in a whole vector of SVE's, which their load does (LD1RQ), as elements of type t. */
+static V repeated(struct em *e, V a, LLVMTypeRef t)
+{
+    V quad = scalable(e, a);
+    LLVMTypeRef type = LLVMTypeOf(quad);
+    return elements(e, em_intrinsic(e, "llvm.aarch64.sve.dupq.lane", 1, &type, 2, (V[]){quad, em_i64(e, 0)}), t);
+}
+
+/* SVE's lanes are those of each 128 bits. */
 static V lane_product(struct em *e, enum cpu_product what, V a, int lane, V b, V acc)
 {
     static const struct {
@@ -220,11 +228,28 @@ static V lane_product(struct em *e, enum cpu_product what, V a, int lane, V b, V
         return NULL;
     if (what != CPU_FLOATS)
         t = what == CPU_BF16 ? LLVMBFloatTypeInContext(e->lc) : e->t_i8;
-    V quad = scalable(e, a);
-    LLVMTypeRef type = LLVMTypeOf(quad);
-    quad = elements(e, em_intrinsic(e, "llvm.aarch64.sve.dupq.lane", 1, &type, 2, (V[]){quad, em_i64(e, 0)}), t);
     b = elements(e, scalable(e, b), t);
-    return by_sve(e, by[what].name, acc, b, quad, LLVMConstInt(e->t_i32, (unsigned)lane, 0));
+    return by_sve(e, by[what].name, acc, b, repeated(e, a, t), LLVMConstInt(e->t_i32, (unsigned)lane, 0));
+}
+
+/* USMMLA, whose first operand's bytes are the unsigned ones, and BFMMLA. */
+static V square_product(struct em *e, enum cpu_product what, V a, V b, V acc)
+{
+    bool bytes = what != CPU_BF16, swapped = what == CPU_BYTES_B_UNSIGNED;
+    if (!has(em_cpu(e), bytes ? ARM_I8MM : ARM_BF16) || (em_lanes_of(acc) != 4 && !is_sve256(e, acc)))
+        return NULL;
+    LLVMTypeRef t = bytes ? e->t_i8 : LLVMBFloatTypeInContext(e->lc);
+    if (is_sve256(e, acc)) {
+        V rows = repeated(e, a, t), columns = elements(e, scalable(e, b), t);
+        return by_sve(e, bytes ? "llvm.aarch64.sve.usmmla" : "llvm.aarch64.sve.bfmmla", acc, swapped ? columns : rows,
+                      swapped ? rows : columns, NULL);
+    }
+    LLVMTypeRef types[2] = {LLVMTypeOf(acc), em_vec(t, bytes ? 16 : 8)};
+    a = LLVMBuildBitCast(e->b, a, types[1], "");
+    b = LLVMBuildBitCast(e->b, b, types[1], "");
+    V args[3] = {acc, swapped ? b : a, swapped ? a : b};
+    return em_intrinsic(e, bytes ? "llvm.aarch64.neon.usmmla" : "llvm.aarch64.neon.bfmmla", bytes ? 2 : 0, types, 3,
+                        args);
 }
 
 /* -- The table ----------------------------------------------------------------------------------------------- */
@@ -243,7 +268,9 @@ static void describe(struct cpu_machine *m)
     m->lane_bytes = 16;
     m->lane_rows = sve256 ? 8 : m->registers; /* SVE's number a register by three bits */
     m->lane_product = sve256 ? lane_product : NULL;
-    m->multiplies_bf16 = has(m, ARM_BF16);
+    m->multiplies_bf16 = m->squares_bf16 = has(m, ARM_BF16);
+    m->squares_bytes = has(m, ARM_I8MM);
+    m->square_product = square_product;
     m->dot_bf16 = dot_bf16;
     m->dot_bytes = dot_bytes;
     m->dot_bytes_signed = has(m, ARM_I8MM) ? NULL : dot_bytes_signed;
