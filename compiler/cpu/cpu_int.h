@@ -25,8 +25,8 @@ struct cpu_machine {
     /* Has it instructions for products of four bytes and of two bf16, added to a 32-bit lane; for multiply-adds of f16,
      * twice as many a cycle as of f32; for any shuffle of a vector's bytes? */
     bool multiplies_bytes, multiplies_bf16, multiplies_f16, shuffles_bytes;
-    /* Does one instruction multiply two rows of A by two columns of B in each 128 bits, 64 bits of each: eight bytes of
-     * mixed signs, four bf16? Weights lie so then. */
+    /* Does one instruction multiply two rows of A by two columns of B in each 128 bits, 64 bits of each: eight bytes
+     * of mixed signs, four bf16? Weights lie so then. */
     bool squares_bytes, squares_bf16;
     /* Multiply-adds and products of bytes read one lane of so many bytes for all, of no more than so many vectors at a
      * time; 0: they don't. */
