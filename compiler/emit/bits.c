@@ -11,8 +11,6 @@
  */
 #include "compiler/emit/emit.h"
 
-#include <string.h>
-
 #define V LLVMValueRef
 
 /* Specials: IEEE: all-ones exponent is infinity and NaN; FN: only all ones is NaN; FNUZ: only the sign bit alone is
@@ -376,35 +374,74 @@ static V cast_float_float(struct em *e, enum tcc_dtype to, enum tcc_dtype from, 
     return to == from ? v : round_by(e, to, v, mode);
 }
 
-/* Saturates; 4-bit and 2-bit integers saturate to i32 and then wrap. */
-/* What llvm.roundeven was called with, if that is what v is; else NULL. */
-static V unrounded(V v)
+/* The least and the greatest number of an integer type of 8 or 16 bits. */
+static double least(enum tcc_dtype d)
 {
-    size_t n;
-    V callee = LLVMIsACallInst(v) ? LLVMGetCalledValue(v) : NULL;
-    const char *name = callee ? LLVMGetValueName2(callee, &n) : "";
-    return strncmp(name, "llvm.roundeven.", 15) == 0 ? LLVMGetOperand(v, 0) : NULL;
+    return tcc_is_signed(d) ? -(double)(1 << (int_bits(d) - 1)) : 0;
+}
+
+static double greatest(enum tcc_dtype d)
+{
+    return (double)((1 << (int_bits(d) - tcc_is_signed(d))) - 1);
+}
+
+/* NaN gives lo. */
+static V between(struct em *e, V v, double lo, double hi)
+{
+    V low = em_fp(LLVMTypeOf(v), lo), high = em_fp(LLVMTypeOf(v), hi);
+    v = select_(e, LLVMBuildFCmp(e->b, LLVMRealOGT, v, low, ""), v, low);
+    return select_(e, LLVMBuildFCmp(e->b, LLVMRealOLT, v, high, ""), v, high);
+}
+
+/* v where x is a number, else 0. */
+static V of_number(struct em *e, V x, V v)
+{
+    return select_(e, LLVMBuildFCmp(e->b, LLVMRealUNO, x, x, ""), LLVMConstNull(LLVMTypeOf(v)), v);
 }
 
 /* To 8 or 16 bits by way of i32, in vectors (llvm.fpto*.sat takes such apart): what is out of range is cut off
- * before. */
+ * before. NaN gives 0; where 0 is the lowest value, the comparison has seen to that. */
 static V cast_float_short(struct em *e, enum tcc_dtype to, V v)
 {
-    bool sign = tcc_is_signed(to);
-    int bits = int_bits(to);
-    LLVMTypeRef t = LLVMTypeOf(v);
-    V lo = em_fp(t, sign ? -(double)(1 << (bits - 1)) : 0), hi = em_fp(t, (double)((1 << (bits - sign)) - 1));
-    V x = (LLVMTypeOf(v) == em_like(e->t_f32, v)) ? unrounded(v) : NULL, from = x ? x : v, i;
-    V m = LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, LLVMRealOGT, from, lo, ""), from, lo, "");
-    m = LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, LLVMRealOLT, m, hi, ""), m, hi, "");
-    i = x && e->m->round_to_int ? e->m->round_to_int(e, m) : NULL;
-    if (!i)
-        i = LLVMBuildFPToSI(e->b, x ? em_unary_intrinsic(e, "llvm.roundeven", m) : m, em_like(e->t_i32, v), "");
-    if (sign) /* NaN gives 0; where 0 is the lowest value, the comparison has seen to that */
-        i = LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, LLVMRealUNO, v, v, ""), LLVMConstNull(LLVMTypeOf(i)), i, "");
+    V i = LLVMBuildFPToSI(e->b, between(e, v, least(to), greatest(to)), em_like(e->t_i32, v), "");
+    i = tcc_is_signed(to) ? of_number(e, v, i) : i;
     return LLVMBuildTrunc(e->b, i, em_like(em_reg_type(e, to), v), "");
 }
 
+V em_quantise(struct em *e, enum tcc_dtype to, V y, double zero)
+{
+    LLVMTypeRef t = em_like(e->t_i32, y);
+    double lo = least(to), hi = greatest(to);
+    /* Below all others, and NaN, stays so when `zero` is added, where conversions give -2^31 for it. */
+    bool saturates = e->m->narrows_saturated && int_bits(to) == 8 && zero >= 0 && em_lanes_of(y) > 1;
+    V high = em_fp(LLVMTypeOf(y), hi - zero), i = NULL, x;
+    x = saturates ? select_(e, LLVMBuildFCmp(e->b, LLVMRealOLT, high, y, ""), high, y)
+                  : between(e, y, lo - zero, hi - zero);
+    i = e->m->round_to_int ? e->m->round_to_int(e, x) : NULL;
+    if (!i) {
+        saturates = false;
+        x = between(e, y, lo - zero, hi - zero);
+        i = LLVMBuildFPToSI(e->b, em_unary_intrinsic(e, "llvm.roundeven", x), t, "");
+    }
+    i = LLVMBuildAdd(e->b, i, em_int(t, (int64_t)zero), "");
+    i = tcc_is_signed(to) ? of_number(e, y, i) : i;
+    if (saturates) { /* two instructions that pack with saturation */
+        i = em_intrinsic(e, "llvm.smax", 1, &t, 2, (V[]){i, em_int(t, (int64_t)lo)});
+        i = em_intrinsic(e, "llvm.smin", 1, &t, 2, (V[]){i, em_int(t, (int64_t)hi)});
+    }
+    return LLVMBuildTrunc(e->b, i, em_like(em_reg_type(e, to), y), "");
+}
+
+V em_cast_and_back(struct em *e, enum tcc_dtype by, V v, bool whole)
+{
+    V x = between(e, v, least(by), greatest(by));
+    x = whole ? x : em_unary_intrinsic(e, "llvm.trunc", x);
+    if (!tcc_is_signed(by))
+        return x;
+    return of_number(e, v, LLVMBuildFAdd(e->b, x, LLVMConstNull(LLVMTypeOf(x)), "")); /* -0 is 0 then */
+}
+
+/* Saturates; 4-bit and 2-bit integers saturate to i32 and then wrap. */
 static V cast_float_int(struct em *e, enum tcc_dtype to, V v)
 {
     bool narrow = int_bits(to) < 8, sign = narrow || tcc_is_signed(to);

@@ -173,9 +173,47 @@ static V power_by_roots(struct em *e, const struct kn_insn *n)
     return vm_pow_quarters(&m, x, exponent->fvalue);
 }
 
+/* y, where x is round(y) + z with a whole constant z of a byte's size; else NULL. */
+static V rounded(struct em *e, const struct kn_insn *x, double *z)
+{
+    const struct kn_insn *insns = e->k->insns;
+    *z = 0;
+    if (is_scalar(x, IR_round, TCC_F32))
+        return argument(e, x, 0);
+    for (int i = 0; is_scalar(x, IR_add, TCC_F32) && i < 2; i++) {
+        const struct kn_insn *round = &insns[x->arg[i]], *c = &insns[x->arg[1 - i]];
+        *z = c->fvalue;
+        if (is_scalar(round, IR_round, TCC_F32) && c->code == KN_CONST && fabs(*z) < 256 && *z == floor(*z))
+            return argument(e, round, 0);
+    }
+    return NULL;
+}
+
+static bool is_short(enum tcc_dtype d)
+{
+    return d == TCC_U8 || d == TCC_I8 || d == TCC_U16 || d == TCC_I16;
+}
+
+/* Casts of floats to bytes, as quantised results are made, and back again; else NULL. */
+static V quantised(struct em *e, const struct kn_insn *n)
+{
+    const struct kn_insn *x = n->op == IR_cast ? &e->k->insns[n->arg[0]] : NULL;
+    double z;
+    if (x && is_short((enum tcc_dtype)n->dtype) && x->dtype == TCC_F32) {
+        V y = rounded(e, x, &z);
+        return y ? em_quantise(e, (enum tcc_dtype)n->dtype, y, z) : NULL;
+    }
+    if (!x || n->dtype != TCC_F32 || !is_short((enum tcc_dtype)x->dtype) || x->code != KN_SCALAR || x->op != IR_cast ||
+        argument_dtype(e, x, 0) != TCC_F32)
+        return NULL;
+    V v = argument(e, x, 0);
+    return v ? em_cast_and_back(e, (enum tcc_dtype)x->dtype, v, rounded(e, &e->k->insns[x->arg[0]], &z)) : NULL;
+}
+
 static V emit_scalar(struct em *e, const struct kn_insn *n)
 {
     V args[3], known = from_table(e, n);
+    known = known ? known : quantised(e, n);
     known = known ? known : one_plus(e, n);
     known = known ? known : power_by_roots(e, n);
     int lanes = 1;

@@ -54,6 +54,8 @@ struct em_machine {
     LLVMValueRef (*flushed_bf16)(struct em *e, LLVMValueRef v);
     /* f32 to i32, to nearest even; NULL: not of so many lanes */
     LLVMValueRef (*round_to_int)(struct em *e, LLVMValueRef v);
+    bool narrows_saturated;          /* lanes become narrower with saturation only; round_to_int gives -2^31 of NaN and
+                                      * of what is below all i32 */
     /* p * 2^n, of 16 f32, n whole; rounds once, knows all n */
     LLVMValueRef (*scale)(struct em *e, LLVMValueRef p, LLVMValueRef n);
     /* 2^x of an f32 within 2 units in the last place, 0 below 2^-126; or NULL */
@@ -229,6 +231,10 @@ LLVMValueRef em_cast(struct em *e, enum tcc_dtype to, enum tcc_dtype from, LLVMV
 /* The same with what a cast's ivalue says: no saturation of 8-bit floats; f8e8m0 rounded down or to nearest. */
 enum { EM_CAST_WRAP = 1, EM_CAST_DOWN = 2, EM_CAST_NEAREST = 4 };
 LLVMValueRef em_cast_by(struct em *e, enum tcc_dtype to, enum tcc_dtype from, LLVMValueRef v, int mode);
+/* f32: round(y) + zero, a whole number, cast to an integer type of 8 or 16 bits. */
+LLVMValueRef em_quantise(struct em *e, enum tcc_dtype to, LLVMValueRef y, double zero);
+/* f32 cast to an integer type of 8 or 16 bits, and back. whole: v has no fraction. */
+LLVMValueRef em_cast_and_back(struct em *e, enum tcc_dtype by, LLVMValueRef v, bool whole);
 
 /* -- Bodies -----------------------------------------------------------------------------------------------
  * em_insn emits instruction i (all codes but REDUCE, ARGREDUCE, SCAN, which belong to the template) from e->value[] of

@@ -344,6 +344,27 @@ def casts(folder):
         p.write(folder, f"cast_{d}")
 
 
+def quantised(folder):
+    """Rounded, moved by a zero point, cast to bytes, and back; the inverse of what comes back tells 0 from -0."""
+    base = [0, 0.4, 0.5, 1.5, 2.5, -0.4, -0.5, -1.5, 17.2, -110.5, -111, -135.2, 126.5, 127.4, 127.5, 128, 144.5, 145.5, 254.5, 255.5, 300, 32767.5, 65535,
+            -128.5, -129, -32768.5, -40000, 16777217, 3e9, -3e9, 1e30, -1e30, nan, inf, -inf, -0.0]
+    x = np.array(base + [-v for v in base[1:]], np.float64).astype(np.float32)
+    p = Program("Floats quantised with zero points, and back again")
+    v = p.arg(x)
+    p.body.append("  %one = constant() {value = f32[] [1]} : f32[]")
+    rounded = p.node("round", v)
+    with np.errstate(all="ignore"):
+        for k, (to, zero) in enumerate([("u8", 0), ("u8", 110), ("u8", 255), ("u8", -3), ("i8", 0), ("i8", 5), ("i8", -128), ("u16", 7), ("i16", -200), ("u8", 0.5)]):
+            p.body.append(f"  %zero{k} = constant() {{value = f32[] [{zero}]}} : f32[]")
+            moved = p.node("add", rounded, f"%zero{k}"), np.round(x) + np.float32(zero)
+            for value, of in (moved, (v, x)):
+                q = p.node("cast", value, to=to)
+                p.out(q, cast(of, to))
+                p.out(p.node("div", "%one", p.node("cast", q, to="f32")), np.float32(1) / cast(of, to).astype(np.float32))
+    p.case(tol="0 0")
+    p.write(folder, "cast_quantised")
+
+
 # -- Moves ---------------------------------------------------------------------------------------------------------
 
 def ramp(*shape, d="f32"):
@@ -687,7 +708,7 @@ def randoms(folder):
 
 def main():
     folder = sys.argv[1]
-    for fn in (unary_words, binary_words, param_words, int_words, casts, moves, gathers, reductions, matmuls, windows, pools, attention, sorting, randoms, attention_row):
+    for fn in (unary_words, binary_words, param_words, int_words, casts, quantised, moves, gathers, reductions, matmuls, windows, pools, attention, sorting, randoms, attention_row):
         fn(folder)
 
 

@@ -131,6 +131,7 @@ static void describe(struct cpu_machine *m)
     m->emit.gathers = has(m, X86_AVX512VL);
     m->emit.converts_f16 = has(m, X86_F16C);
     m->emit.round_to_int = round_to_int;
+    m->emit.narrows_saturated = !wide; /* PACKSSDW, PACKUSWB; else VPMOVDB */
     m->emit.scale = wide ? scale : NULL;
     m->emit.look_up = wide ? look_up : NULL;
     m->emit.flushed_bf16 = has(m, X86_AVX512BF16) ? flushed_bf16 : NULL;
