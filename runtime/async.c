@@ -276,6 +276,7 @@ static int failed(struct tccrt_session *s, int status)
 {
     int64_t oldest = s->waited < s->given ? s->async->runs[s->waited % RUNS] : s->runs;
 
+    status = tcr_first_failure(s, status);
     if (status == TCC_EINDEX && s->device->faulted >= oldest && s->device->faulted < s->runs)
         s->runs = s->device->faulted; /* of an earlier run: what was behind it did nothing */
     s->waited = s->given;

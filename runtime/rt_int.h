@@ -437,10 +437,12 @@ int tcr_outputs_to_host(struct tccrt_session *s);
 /* -- run.c ------------------------------------------------------------------------------------ */
 const char *tcr_kind_name(uint32_t kind);    /* "tensor", of enum tcc_object_kind */
 /* A run's parts: sizes, arenas and inputs; variables in the caller's memory. failed: ends what is under way; the
- * message stays. */
+ * message stays. first: but where a kernel has met a bad index, which is told: it was before what the host then met,
+ * and perhaps the reason, for nothing is stored behind it that the host could read. */
 int tcr_prepare(struct tccrt_session *s, const struct tcc_pentry *e);
 int tcr_copy_lent(struct tccrt_session *s, bool back);
 int tcr_run_failed(struct tccrt_session *s, int status);
+int tcr_first_failure(struct tccrt_session *s, int status);
 /* A call with tensors: run() does it. */
 int tcr_run_tensors(struct tccrt_session *s, const char *entry, int nin, const struct tcc_tensor *in, int nout,
                     struct tcc_tensor *out,

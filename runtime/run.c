@@ -403,11 +403,19 @@ int tcr_run_failed(struct tccrt_session *s, int status)
 {
     char text[512];
 
+    status = tcr_first_failure(s, status);
     snprintf(text, sizeof text, "%s", tccrt_error());
-    tcr_views_done(s, TCC_NO, status);
-    tcr_sync(s);
     s->device->ops->begin(s->device, &(struct tcr_control){.seed = s->seed, .run = s->runs}); /* its fault is over */
     return tcr_fail(status, "%s", text);
+}
+
+int tcr_first_failure(struct tccrt_session *s, int status)
+{
+    char text[512];
+
+    snprintf(text, sizeof text, "%s", tccrt_error());
+    tcr_views_done(s, TCC_NO, status);
+    return tcr_sync(s) == TCC_EINDEX ? TCC_EINDEX : tcr_fail(status, "%s", text);
 }
 
 /* Outputs come from the device; all that is under way ends, also of a run that failed, whose message stays. */

@@ -4,13 +4,14 @@
  * interpreter gives, or refuses what that refuses, in its words. Nothing ends in an internal error, nothing is touched
  * outside of buffers (TCCRT_GUARD).
  *
- *   sizes-run [-j N] [--known FILE] [--way 'FLAGS']... CASE...
+ *   sizes-run [-j N] [--known FILE] [--objects FOLDER] [--way 'FLAGS']... CASE...
  *   sizes-run --ops <PATHS            the ops of level 1 that the front end makes of these models, a line each
  *
  * A CASE is a folder as the official suite has it: model.onnx, test_data_set_K/input_J.pb, and `tol` ("RTOL ATOL
  * [TIES]") if wanted; outputs are not looked at. FLAGS are tccc-run's. A case runs in a process of its own; where that
  * crashes, another one goes on behind the data set. --known lists cases that are known to fail, "CASE: reason" a line:
- * one of them that is fine is a failure. A TAP line a case; how much was run at the end.
+ * one of them that is fine is a failure. --objects: where code that was made once is kept (objects.h). A TAP line a
+ * case; how much was run at the end.
  */
 #include <math.h>
 #include <signal.h>
@@ -23,6 +24,7 @@
 #include <unistd.h>
 
 #include "compiler/import/frontend.h"
+#include "tests/sizes/objects.h"
 #include "tools/run/model_int.h"
 
 enum { MAX_WAYS = 8, MAX_SETS = 512, TIME_LIMIT = 60, HUGE_LIMIT = 5, MAX_VALUES = 64, TEXT = 1200 };
@@ -444,7 +446,7 @@ static int list_ops(void)
 
 int main(int argc, char **argv)
 {
-    const char *list = NULL;
+    const char *list = NULL, *objects = NULL, *why;
     int at_once = 1, i = 1, given = 0, bad;
 
     if (argc == 2 && !strcmp(argv[1], "--ops"))
@@ -454,6 +456,8 @@ int main(int argc, char **argv)
             at_once = atoi(argv[i + 1]);
         else if (!strcmp(argv[i], "--known"))
             list = argv[i + 1];
+        else if (!strcmp(argv[i], "--objects"))
+            objects = argv[i + 1];
         else if (!strcmp(argv[i], "--way") && given < MAX_WAYS)
             ways[++given] = argv[i + 1];
         else
@@ -462,6 +466,8 @@ int main(int argc, char **argv)
     totals = mmap(NULL, sizeof *totals, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (i >= argc || totals == MAP_FAILED)
         return EXIT_USAGE;
+    if (objects && (why = objects_share(objects)))
+        return fprintf(stderr, "sizes-run: %s\n", why), EXIT_ENVIRONMENT;
     printf("1..%d\n", argc - i);
     fflush(stdout);
     bad = run_jobs(argv + i, argc - i, at_once < 1 ? 1 : at_once, list);
