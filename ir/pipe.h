@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pipe.h - entry points that are run by several stages, microbatch by microbatch: the in-memory form of abi.h's
- * pipelines. Part of the door ir.h; do not include it by itself.
+ * pipe.h - entry points that are run by several stages, microbatch by microbatch: what becomes abi.h's stages. Part of the door ir.h; do not include it by itself.
  *
  * A pipeline calls functions of its module. What a call takes and gives are the pipeline's values: slices of the
  * caller's inputs, and slots, of which a stage keeps as many as microbatches are in flight. A stage's tasks stand in
@@ -11,6 +10,18 @@
 #ifndef TCC_PIPE_H
 #define TCC_PIPE_H
 
+enum tcc_pipe_space {
+    TCC_PIPE_INPUT,     /* `input`'s microbatch */
+    TCC_PIPE_SLOT,
+    TCC_PIPE_DIMS       /* no data: a tensor of no elements whose dims are the sizes that the call's symbols have */
+};
+enum tcc_task_kind {
+    TCC_TASK_CALL,      /* what: call */
+    TCC_TASK_SEND,      /* what: value, to stage `peer` */
+    TCC_TASK_RECV,      /* what: value, from stage `peer` */
+    TCC_TASK_GATHER,    /* what: value; every stage's, stacked on a new axis 0 in value `peer`, on every stage */
+    TCC_TASK_OUTPUT     /* what: output; the microbatch's value goes into it */
+};
 struct pipe_value {
     const char *name;
     ir_type type;                    /* of a microbatch */
@@ -26,7 +37,7 @@ struct pipe_call {
     int stage, nin, nout;
     int *in, *out;                   /* values, in the order of the function's */
 };
-struct pipe_task { enum tcc_task_kind kind; int what, micro, peer; };                  /* abi.h says what */
+struct pipe_task { enum tcc_task_kind kind; int what, micro, peer; };          /* micro 0: once a step */
 struct pipe_tasks { struct pipe_task *at; int n, cap; };
 /* of a microbatch; axis -1: not split */
 struct pipe_input { const char *name; ir_type type; int axis; };

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TCC_ABI_VERSION 22u
+#define TCC_ABI_VERSION 23u
 #define TCC_MAX_RANK 12
 #define TCC_MAX_ELEMENTS (INT64_C(1) << 47) /* what a process can address */
 
@@ -253,8 +253,12 @@ enum tcc_space {
     TCC_SPACE_STATE,    /* `index`: number of the state variable */
     TCC_SPACE_DYNAMIC,  /* allocated when its size is known, freed after its last use (step lists say when) */
     TCC_SPACE_OBJECT,   /* a struct tcc_object: strings, sequences, optionals, unranked tensors */
-    TCC_SPACE_ALIAS     /* same memory as buffer `index`, `offset` bytes further */
+    TCC_SPACE_ALIAS,    /* same memory as buffer `index`, `offset` bytes further */
+    /* of stages' lists alone (below), where INPUT is the microbatch's part of an input */
+    TCC_SPACE_SLOT,     /* `index` slots on each stage that uses it: microbatch m lies in slot m % index */
+    TCC_SPACE_SIZES     /* no data: a tensor of no elements whose dims are the sizes that a call's symbols have */
 };
+#define TCC_NSPACES (TCC_SPACE_SIZES + 1)
 
 /* -- Memories and queues ---------------------------------------------------------------------
  * Memory 0 is the host's, memories 1.. are devices'. All but TCC_SPACE_OBJECT may lie in a device's; what the user
@@ -330,9 +334,12 @@ enum tcc_step_kind {
     TCC_STEP_PARALLEL,
     /* what: kernel; regions: one, without parameters: launches of that kernel in its queue, on tensors of their own,
      * which a device may run as one */
-    TCC_STEP_BATCH
+    TCC_STEP_BATCH,
+    /* in stages' lists alone (below); sizes: the microbatch */
+    TCC_STEP_CALL,      /* what: entry point; args: nin inputs, then outputs */
+    TCC_STEP_RESULT     /* args[0]: buffer; its microbatch goes into output `what` of the entry point */
 };
-#define TCC_NSTEPS (TCC_STEP_BATCH + 1)
+#define TCC_NSTEPS (TCC_STEP_RESULT + 1)
 
 enum tcc_relation { TCC_EQ, TCC_LE };       /* a == b, a <= b */
 #define TCC_NRELATIONS 2
@@ -414,23 +421,17 @@ static inline int tcc_guard_holds(uint32_t op, int64_t a, int64_t b)
     default: return a == b || a == 1 || b == 1;
     }
 }
-/* -- Pipelines ---------------------------------------------------------------------------
- * An entry point that is cut into stages. The batch is split into `micros` microbatches; a stage runs its tasks in
- * order. A call runs another entry point (they stand behind those that the user sees), with values as its inputs and
- * outputs. A value is a slice of one of the pipeline's inputs, or has slots of its own on each stage that uses it:
- * microbatch m lies in slot m % slots. */
-enum tcc_pipe_space {
-    TCC_PIPE_INPUT,     /* `input`'s microbatch */
-    TCC_PIPE_SLOT,
-    TCC_PIPE_DIMS       /* no data: a tensor of no elements whose dims are the sizes that the call's symbols have */
-};
-enum tcc_task_kind {
-    TCC_TASK_CALL,      /* what: call */
-    TCC_TASK_SEND,      /* what: value, to stage `peer`. Does not wait: the slot is kept until it has gone */
-    TCC_TASK_RECV,      /* what: value, from stage `peer` */
-    TCC_TASK_GATHER,    /* what: value; every stage's, stacked on a new axis 0 in value `peer`, on every stage */
-    TCC_TASK_OUTPUT     /* what: output; the microbatch's value goes into it */
-};
+/* -- Stages ------------------------------------------------------------------------------
+ * An entry point that runs in stages (struct tcc_pstaged) splits the batch into `micros` microbatches. Each stage has a
+ * list of steps, a region's, which it runs in order; a session runs one stage or, in turn, all of them. Their buffers
+ * are INPUTs, SLOTs and SIZES, their steps
+ *   CALL        of another entry point (they stand behind those that the user sees)
+ *   SEND        sizes: the stage that gets the buffer, the microbatch. Does not wait: its slot is kept until it has gone
+ *   RECV        sizes: the stage that sends it, the microbatch. Where the buffer has a slot to spare it may begin when
+ *               the one before of that buffer has ended
+ *   COLLECTIVE  ALL_GATHER: every stage's buffer, stacked on a new axis 0, on every stage
+ *   RESULT
+ * and `group` is that of the stages, "pp". Sizes are constants. */
 /* over microbatches; STACK: on a new axis 0 */
 enum tcc_pipe_reduce { TCC_PIPE_MEAN, TCC_PIPE_SUM, TCC_PIPE_CONCAT, TCC_PIPE_STACK };
 

@@ -405,7 +405,7 @@ static int check_async(const struct tccrt_session *s, const struct tcc_pentry *e
     for (uint32_t k = 0; k < e->outputs.count && how->out_on_device; k++)
         if (how->out_on_device[k] && !s->outs[k].user)
             return tcr_fail(TCC_EUSAGE, "output %u: its memory on the device is required, got NULL", k);
-    if (e->pipe && s->apart && (how->in_on_device || how->out_on_device))
+    if (e->staged && s->apart && (how->in_on_device || how->out_on_device))
         return tcr_fail(TCC_EUSAGE, "entry point '%s' runs in stages: its inputs and outputs lie on the host",
                         tcr_string(s->m, e->name));
     return TCC_OK;
@@ -429,7 +429,7 @@ static int give_or_run(struct tccrt_session *s, const struct tcc_pentry *e)
     bool few[32] = {false}, *there = few;
     int status = check_async(s, e, how);
 
-    if (!status && s->apart && s->device->defers && !e->pipe) {
+    if (!status && s->apart && s->device->defers && !e->staged) {
         if (!s->async && (status = make_async(s)))
             return status;
         if (e->inputs.count > 32 && !(there = calloc(e->inputs.count, sizeof *there)))

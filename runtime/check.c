@@ -243,6 +243,7 @@ static const struct {
     [TCC_STEP_COLLECTIVE] = {0, -1, 0, false}, [TCC_STEP_SEND] = {1, 1, 0, false},
     [TCC_STEP_RECV] = {1, 1, 0, false},        [TCC_STEP_PROGRAM] = {0, 0, 1, false},
     [TCC_STEP_PARALLEL] = {0, 0, -1, false},   [TCC_STEP_BATCH] = {0, 0, 1, false},
+    [TCC_STEP_CALL] = {0, -1, 0, false},       [TCC_STEP_RESULT] = {1, 1, 0, false},
 };
 
 static bool is_object(struct check *c, uint32_t b)
@@ -346,6 +347,9 @@ static bool check_operands(struct check *c, const struct tcc_pstep *s)
     case TCC_STEP_COLLECTIVE:
     case TCC_STEP_SEND:
     case TCC_STEP_RECV: return check_communication(c, s);
+    case TCC_STEP_CALL:
+        return index_ok(c, "entry point", s->what, c->p->entries.count) &&
+               (s->nin <= s->args.count || bad(c, "inputs", s->nin, s->args.count));
     default: return true;
     }
 }
@@ -388,13 +392,13 @@ static bool check_step(struct check *c)
 /* The shape versions of an entry point. */
 static bool check_cases(struct check *c, const struct tcc_pentry *e)
 {
-    if (e->cases.count && (e->steps.count || e->pipe))
+    if (e->cases.count && (e->steps.count || e->staged))
         return bad(c, "an entry point with versions has steps", e->steps.count, 0);
     for (uint32_t i = 0; i < e->cases.count; i++) {
         const struct tcc_pcase *x = &c->m->cases[e->cases.first + i];
         const struct tcc_pentry *v = &c->m->entries[x->entry];
 
-        if (v->cases.count || v->pipe || v->inputs.count != e->inputs.count || v->outputs.count != e->outputs.count)
+        if (v->cases.count || v->staged || v->inputs.count != e->inputs.count || v->outputs.count != e->outputs.count)
             return bad(c, "a version does not match its entry point", x->entry, c->p->entries.count);
     }
     return true;
@@ -436,7 +440,7 @@ static bool check_defaults(struct check *c, const struct tcc_pentry *e)
 
     if (!given)
         return !e->defaults.count || bad(c, "values of inputs that nothing takes", e->defaults.count, 0);
-    if (given->given || given->pipe || e->pipe || !e->defaults.count || given->outputs.count != e->outputs.count ||
+    if (given->given || given->staged || e->staged || !e->defaults.count || given->outputs.count != e->outputs.count ||
         given->inputs.count - e->defaults.count != e->inputs.count)
         return bad(c, "an entry point with inputs given does not match", e->given, c->p->entries.count);
     for (uint32_t i = 0; i < e->defaults.count; i++)
@@ -450,102 +454,83 @@ static bool check_entry(struct check *c)
 {
     const struct tcc_pentry *e = &c->m->entries[c->at];
 
-    if (e->pipe && (e->steps.count || c->m->pipes[e->pipe - 1].axes.count != e->inputs.count ||
-                    c->m->pipes[e->pipe - 1].outputs.count != e->outputs.count))
-        return bad(c, "a pipeline does not match its entry point", e->pipe, c->p->pipes.count);
-    if (!e->pipe && !e->cases.count &&
+    if (e->staged && (e->steps.count || c->m->staged[e->staged - 1].axes.count != e->inputs.count ||
+                      c->m->staged[e->staged - 1].results.count != e->outputs.count))
+        return bad(c, "stages do not match their entry point", e->staged, c->p->staged.count);
+    if (!e->staged && !e->cases.count &&
         (e->input_buffers.count != e->inputs.count || e->output_buffers.count != e->outputs.count))
         return bad(c, "buffers do not match the signature", e->input_buffers.count, e->inputs.count);
     return check_control(c, e) && check_cases(c, e) && check_advances(c, e) && check_defaults(c, e);
 }
 
-/* -- Pipelines ------------------------------------------------------------------------------------ */
+/* -- Stages --------------------------------------------------------------------------------------- */
 
-static bool check_values(struct check *c, const struct tcc_ppipe *p)
+static bool check_values(struct check *c, const struct tcc_pstaged *p)
 {
-    for (uint32_t i = 0; i < p->values.count; i++) {
-        const struct tcc_pvalue *v = &c->m->pvalues[p->values.first + i];
+    for (uint32_t i = 0; i < p->buffers.count; i++) {
+        const struct tcc_pbuffer *b = &c->m->buffers[p->buffers.first + i];
 
-        if (!type_ok(c, v->dtype, v->rank, v->dims, false) ||
-            (v->memory && v->space != TCC_PIPE_SLOT && !bad(c, "value's memory", v->memory, 1)) ||
-            (v->space == TCC_PIPE_INPUT && !index_ok(c, "value's input", v->input, p->axes.count)))
+        if (b->space != TCC_SPACE_INPUT && b->space < TCC_SPACE_SLOT)
+            return bad(c, "a buffer of a stage's list is in the space", b->space, TCC_SPACE_SLOT);
+        if (b->space == TCC_SPACE_SLOT && (b->index < 1 || b->index > p->micros + 1))
+            return bad(c, "slots", b->index, p->micros);
+        if (b->space == TCC_SPACE_INPUT && !index_ok(c, "stages' input", b->index, p->axes.count))
             return false;
-        if (v->slots < 1 || v->slots > p->micros + 1)
-            return bad(c, "slots", v->slots, p->micros);
     }
-    return true;
-}
+    for (uint32_t i = 0; i < p->results.count; i++) {
+        const struct tcc_presult *x = &c->m->results[p->results.first + i];
 
-/* Can it be sent, gathered, or come together to an output? */
-static bool is_shared_slot(const struct check *c, const struct tcc_ppipe *p, uint32_t value)
-{
-    const struct tcc_pvalue *v = &c->m->pvalues[p->values.first + value];
-
-    return v->space == TCC_PIPE_SLOT && !v->memory;
-}
-
-static bool all_slots(struct check *c, const struct tcc_ppipe *p, struct tcc_range list)
-{
-    for (uint32_t i = 0; i < list.count; i++)
-        if (c->m->pvalues[p->values.first + c->m->u32s[list.first + i]].space != TCC_PIPE_SLOT)
-            return bad(c, "a value that has no slot is made", i, list.count);
-    return true;
-}
-
-static bool check_calls(struct check *c, const struct tcc_ppipe *p)
-{
-    for (uint32_t i = 0; i < p->calls.count; i++) {
-        const struct tcc_pcall *x = &c->m->pcalls[p->calls.first + i];
-
-        if (!index_ok(c, "call's stage", x->stage, p->stages) ||
-            !list_ok(c, "call's input", x->in, p->values.count, false) ||
-            !list_ok(c, "call's output", x->out, p->values.count, false) || !all_slots(c, p, x->out))
-            return false;
-        const struct tcc_pentry *e = &c->m->entries[x->entry];
-        if (e->pipe || e->inputs.count != x->in.count || e->outputs.count != x->out.count)
-            return bad(c, "a call does not match its entry point", i, p->calls.count);
-    }
-    return true;
-}
-
-static bool check_tasks(struct check *c, const struct tcc_ppipe *p, uint32_t stage)
-{
-    const uint32_t *list = c->m->u32s + p->tasks.first + (size_t)2 * stage;
-    struct tcc_range r = {list[0], list[1]};
-
-    if (!range_ok(c, "tasks", r, c->p->ptasks.count))
-        return false;
-    for (uint32_t i = 0; i < r.count; i++) {
-        const struct tcc_ptask *t = &c->m->ptasks[r.first + i];
-        bool call = t->kind == TCC_TASK_CALL, output = t->kind == TCC_TASK_OUTPUT, gather = t->kind == TCC_TASK_GATHER;
-        uint32_t n = call ? p->calls.count : output ? p->outputs.count : p->values.count;
-
-        if (!index_ok(c, "task's object", t->what, n) || !index_ok(c, "task's microbatch", t->micro, p->micros) ||
-            !index_ok(c, "task's peer", t->peer, gather ? p->values.count : p->stages))
-            return false;
-        if (!call && !output && !is_shared_slot(c, p, t->what))
-            return bad(c, "a value without a slot is sent", t->what, n);
-        if (gather && !is_shared_slot(c, p, t->peer))
-            return bad(c, "a value without a slot is gathered", t->peer, n);
-    }
-    return true;
-}
-
-static bool check_outputs(struct check *c, const struct tcc_ppipe *p)
-{
-    for (uint32_t i = 0; i < p->outputs.count; i++) {
-        const struct tcc_poutput *o = &c->m->poutputs[p->outputs.first + i];
-
-        if (!index_ok(c, "output's value", o->value, p->values.count) ||
-            !index_ok(c, "output's stage", o->stage, p->stages))
+        if (!index_ok(c, "result's buffer", x->buffer - p->buffers.first, p->buffers.count) ||
+            !index_ok(c, "result's stage", x->stage, p->stages))
             return false;
     }
     return true;
 }
 
-static bool check_pipe(struct check *c)
+/* Operands from number `first` on have slots; where others than calls look at them, those lie with the host. */
+static bool slots_ok(struct check *c, const struct tcc_pstep *s, uint32_t first)
 {
-    const struct tcc_ppipe *p = &c->m->pipes[c->at];
+    for (uint32_t i = first; i < s->args.count; i++) {
+        const struct tcc_pbuffer *b = &c->m->buffers[c->m->u32s[s->args.first + i]];
+
+        if (b->space != TCC_SPACE_SLOT || (b->memory && s->kind != TCC_STEP_CALL))
+            return bad(c, "an operand of a stage's step has no slot there", i, s->args.count);
+    }
+    return true;
+}
+
+static bool staged_step_ok(struct check *c, const struct tcc_pstaged *p, const struct tcc_pstep *s, bool last)
+{
+    const struct tcc_pentry *e = &c->m->entries[s->kind == TCC_STEP_CALL ? s->what : 0];
+    bool message = s->kind == TCC_STEP_SEND || s->kind == TCC_STEP_RECV;
+    const uint32_t most[] = {message ? p->stages : p->micros, p->micros};
+
+    if (s->sizes.count != (s->kind == TCC_STEP_COLLECTIVE ? 0u : 1u + message))
+        return bad(c, "sizes of a stage's step", s->sizes.count, 2);
+    for (uint32_t i = 0; i < s->sizes.count; i++) {
+        const struct tcc_pexpr *x = &c->m->exprs[c->m->u32s[s->sizes.first + i]];
+
+        if (x->op != TCC_EX_CONST || x->k < 0 || x->k >= most[i])
+            return bad(c, "a stage's step is of the stage or microbatch", (uint64_t)x->k, most[i]);
+    }
+    for (uint32_t i = 0; i < s->args.count; i++)
+        if (!index_ok(c, "operand of a stage's step", c->m->u32s[s->args.first + i] - p->buffers.first,
+                      p->buffers.count))
+            return false;
+    if (s->kind == TCC_STEP_CALL)
+        return (!e->staged && e->inputs.count == s->nin && e->outputs.count == s->args.count - s->nin &&
+                slots_ok(c, s, s->nin)) ||
+               bad(c, "a call does not match its entry point", s->what, c->p->entries.count);
+    return (!last &&
+            (message || (s->kind == TCC_STEP_COLLECTIVE && s->what == TCC_ALL_GATHER) ||
+             (s->kind == TCC_STEP_RESULT && index_ok(c, "result", s->what, p->results.count))) &&
+            slots_ok(c, s, 0)) ||
+           bad(c, "a stage's list has a step of kind", s->kind, TCC_NSTEPS);
+}
+
+static bool check_staged(struct check *c)
+{
+    const struct tcc_pstaged *p = &c->m->staged[c->at];
 
     if (p->stages < 1 || p->stages > 1024 || p->micros < 1 || p->micros > 1 << 16)
         return bad(c, "stages or microbatches", p->stages, 1024);
@@ -553,13 +538,17 @@ static bool check_pipe(struct check *c)
         return bad(c, "counter", c->m->states[p->counter - 1].bytes, 8);
     if (p->peaks.count && p->peaks.count != 4 * p->stages)
         return bad(c, "peaks of stages", p->peaks.count, 4 * p->stages);
-    if (p->tasks.count != 2 * p->stages || (p->last != TCC_NO && p->last >= p->calls.count))
-        return bad(c, "lists of tasks", p->tasks.count, 2 * p->stages);
-    if (!check_values(c, p) || !check_calls(c, p) || !check_outputs(c, p))
+    if (p->lists.count != p->stages + 1)
+        return bad(c, "lists of stages", p->lists.count, p->stages + 1);
+    if (!check_values(c, p))
         return false;
-    for (uint32_t s = 0; s < p->stages; s++)
-        if (!check_tasks(c, p, s))
-            return false;
+    for (uint32_t l = 0; l < p->lists.count; l++) {
+        struct tcc_range r = c->m->regions[p->lists.first + l].steps;
+
+        for (uint32_t i = r.first; i < r.first + r.count; i++)
+            if (!staged_step_ok(c, p, &c->m->steps[i], l == p->stages))
+                return false;
+    }
     return true;
 }
 
@@ -573,6 +562,8 @@ static bool depth_of(struct check *c, uint8_t *depth, struct tcc_range steps, in
     for (uint32_t i = steps.first; i < steps.first + steps.count; i++) {
         const struct tcc_pstep *s = &c->m->steps[i];
 
+        if (s->kind == TCC_STEP_CALL || s->kind == TCC_STEP_RESULT)
+            return bad(c, "a step of stages' lists stands elsewhere", s->kind, TCC_NSTEPS);
         if (depth[i] >= level || s->regions.count == 0)
             continue;
         depth[i] = (uint8_t)level;
@@ -637,7 +628,7 @@ static const struct {
     {"state variable", offsetof(struct tcc_plan, states), false, check_state},
     {"attribute", offsetof(struct tcc_plan, attrs), false, check_attr},
     {"step", offsetof(struct tcc_plan, steps), false, check_step},
-    {"pipeline", offsetof(struct tcc_plan, pipes), false, check_pipe},
+    {"entry point in stages", offsetof(struct tcc_plan, staged), false, check_staged},
     {"entry point", offsetof(struct tcc_plan, entries), false, check_entry},
 };
 

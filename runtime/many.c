@@ -151,7 +151,7 @@ static int begin_call(struct tccrt_session *s, struct call *c, const char *entry
     if (status)
         return status;
     e = s->device->one_transfer && n > 1 && nin > 0 ? tcr_find_entry(s->m, entry) : NULL;
-    if (e && !e->pipe && e->inputs.count == (uint32_t)nin)
+    if (e && !e->staged && e->inputs.count == (uint32_t)nin)
         status = send_all(s, e, c, n, nin, in);
     else
         tcr_clear_error();

@@ -327,8 +327,8 @@ int tccrt_input(const struct tccrt_model *m, const char *entry, int i, struct tc
     int status = e ? describe(m, e->inputs, i, info) : TCC_EUSAGE;
 
     /* The signature is that of a microbatch. */
-    if (!status && e->pipe) {
-        const struct tcc_ppipe *p = &m->pipes[e->pipe - 1];
+    if (!status && e->staged) {
+        const struct tcc_pstaged *p = &m->staged[e->staged - 1];
         uint32_t axis = m->u32s[p->axes.first + (uint32_t)i];
 
         if (axis != TCC_NO && info->dims[axis] >= 0)
@@ -362,11 +362,11 @@ int tccrt_input_bounds(const struct tccrt_model *m, const char *entry, int i, in
 }
 
 /* From a microbatch's output to that of all of them. */
-static void describe_result(const struct tccrt_model *m, const struct tcc_ppipe *p, int i,
+static void describe_result(const struct tccrt_model *m, const struct tcc_pstaged *p, int i,
                             struct tccrt_value_info *info)
 {
-    uint32_t how = m->poutputs[p->outputs.first + (uint32_t)i].how,
-             axis = m->poutputs[p->outputs.first + (uint32_t)i].axis;
+    uint32_t how = m->results[p->results.first + (uint32_t)i].how,
+             axis = m->results[p->results.first + (uint32_t)i].axis;
 
     if (how == TCC_PIPE_CONCAT && info->dims[axis] >= 0)
         info->dims[axis] *= p->micros;
@@ -385,8 +385,8 @@ int tccrt_output(const struct tccrt_model *m, const char *entry, int i, struct t
 
     int status = e ? describe(m, e->outputs, i, info) : TCC_EUSAGE;
 
-    if (!status && e->pipe)
-        describe_result(m, &m->pipes[e->pipe - 1], i, info);
+    if (!status && e->staged)
+        describe_result(m, &m->staged[e->staged - 1], i, info);
     return status;
 }
 

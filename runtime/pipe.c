@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Entry points that are cut into stages (abi.h, pipelines). A session runs one stage, and the others are other
+ * Entry points that run in stages (abi.h, stages). A session runs one stage, and the others are other
  * processes of its group "pp"; or it runs all of them in turn: each goes on until it waits for something that another
  * has not sent yet.
  *
@@ -25,34 +25,34 @@ static struct pslot *slot_of(const struct run *r, uint32_t stage, uint32_t v, ui
 {
     const struct stage *t = &r->state->stages[stage];
 
-    return &t->slots[r->state->first_slot[v] + micro % r->values[v].slots];
+    return &t->slots[r->state->first_slot[v] + micro % r->values[v].index];
 }
 
 static struct tcr_pipe *pipe_of(struct tccrt_session *s, uint32_t number)
 {
-    const struct tcc_ppipe *p = &s->m->pipes[number];
-    const struct tcc_pvalue *values = s->m->pvalues + p->values.first;
+    const struct tcc_pstaged *p = &s->m->staged[number];
+    const struct tcc_pbuffer *values = s->m->buffers + p->buffers.first;
     struct tcr_pipe *x;
     uint32_t n = 0;
 
-    if (!s->pipes && !(s->pipes = calloc(s->m->plan->pipes.count, sizeof *s->pipes)))
+    if (!s->pipes && !(s->pipes = calloc(s->m->plan->staged.count, sizeof *s->pipes)))
         return NULL;
     if (s->pipes[number])
         return s->pipes[number];
     x = s->pipes[number] = calloc(1, sizeof *x);
     if (!x || !(x->stages = calloc(p->stages, sizeof *x->stages)) ||
-        !(x->first_slot = calloc(p->values.count + 1, sizeof *x->first_slot)) ||
-        !(x->dims = calloc(p->values.count + 1, sizeof *x->dims)) ||
-        !(x->results = calloc(p->outputs.count + 1, sizeof *x->results)) ||
+        !(x->first_slot = calloc(p->buffers.count + 1, sizeof *x->first_slot)) ||
+        !(x->dims = calloc(p->buffers.count + 1, sizeof *x->dims)) ||
+        !(x->results = calloc(p->results.count + 1, sizeof *x->results)) ||
         !(x->slices = calloc(p->axes.count + 1, sizeof *x->slices)) ||
         !(x->inputs = calloc(p->axes.count + 1, sizeof *x->inputs)) ||
         !(x->in_there = calloc(s->max_inputs + 1, sizeof *x->in_there)) ||
         !(x->out_there = calloc(s->max_outputs + 1, sizeof *x->out_there)) ||
         !(x->out = calloc(s->max_outputs + 1, sizeof *x->out)))
         return NULL;
-    for (uint32_t v = 0; v < p->values.count; v++) {
+    for (uint32_t v = 0; v < p->buffers.count; v++) {
         x->first_slot[v] = n;
-        n += values[v].slots;
+        n += values[v].space == TCC_SPACE_SLOT ? values[v].index : 0;
     }
     x->nslots = n;
     for (uint32_t st = 0; st < p->stages; st++)
@@ -74,8 +74,8 @@ static void drop_messages(struct tcr_pipe *x)
 
 void tcr_pipes_free(struct tccrt_session *s)
 {
-    for (uint32_t i = 0; s->pipes && i < s->m->plan->pipes.count; i++) {
-        const struct tcc_ppipe *p = &s->m->pipes[i];
+    for (uint32_t i = 0; s->pipes && i < s->m->plan->staged.count; i++) {
+        const struct tcc_pstaged *p = &s->m->staged[i];
         struct tcr_pipe *x = s->pipes[i];
 
         for (uint32_t st = 0; x && x->stages && st < p->stages; st++) {
@@ -83,7 +83,7 @@ void tcr_pipes_free(struct tccrt_session *s)
                 tcr_free(s, x->stages[st].slots[k].memory, x->stages[st].slots[k].data, x->stages[st].slots[k].held);
             free(x->stages[st].slots);
         }
-        for (uint32_t k = 0; x && x->results && k < p->outputs.count; k++)
+        for (uint32_t k = 0; x && x->results && k < p->results.count; k++)
             free(x->results[k].data);
         for (uint32_t k = 0; x && x->slices && k < p->axes.count; k++)
             free(x->slices[k].data);
@@ -145,8 +145,8 @@ static void evaluate_dims(struct run *r)
 {
     const struct tccrt_model *m = r->s->m;
 
-    for (uint32_t v = 0; v < r->p->values.count; v++) {
-        const struct tcc_pvalue *x = &r->values[v];
+    for (uint32_t v = 0; v < r->p->buffers.count; v++) {
+        const struct tcc_pbuffer *x = &r->values[v];
 
         for (uint32_t d = 0; d < x->rank; d++)
             r->state->dims[v][d] = r->s->values[m->u32s[x->dims.first + d]];
@@ -212,9 +212,9 @@ static int bind_value(struct run *r, uint32_t stage, uint32_t v, uint32_t micro,
     int status = TCC_OK;
 
     r->state->in_there[i] = false;
-    if (r->values[v].space == TCC_PIPE_INPUT) {
-        status = slice_input(r, r->values[v].input, micro, &t);
-    } else if (r->values[v].space == TCC_PIPE_SLOT) {
+    if (r->values[v].space == TCC_SPACE_INPUT) {
+        status = slice_input(r, r->values[v].index, micro, &t);
+    } else if (r->values[v].space == TCC_SPACE_SLOT) {
         const struct pslot *x = slot_of(r, stage, v, micro);
 
         t = slot_tensor(r, v, x);
@@ -243,12 +243,12 @@ static int slot_there(struct run *r, struct pslot *x, uint32_t v, struct tcc_ten
     return status;
 }
 
-static int place_outputs(struct run *r, const struct tcc_pcall *c, uint32_t stage, uint32_t micro)
+static int place_outputs(struct run *r, const struct tcc_pstep *c, uint32_t stage, uint32_t micro)
 {
     int status = TCC_OK;
 
-    for (uint32_t k = 0; k < c->out.count && !status; k++) {
-        uint32_t v = r->s->m->u32s[c->out.first + k];
+    for (uint32_t k = 0; k < c->args.count - c->nin && !status; k++) {
+        uint32_t v = tcr_stage_value(r, c, c->nin + k);
         struct tcc_tensor *out = &r->state->out[k];
 
         status = slot_there(r, slot_of(r, stage, v, micro), v, out);
@@ -260,10 +260,10 @@ static int place_outputs(struct run *r, const struct tcc_pcall *c, uint32_t stag
 }
 
 /* Lends the slots' memory with the host to the call's outputs, or takes it back. */
-static void swap_outputs(struct run *r, const struct tcc_pcall *c, uint32_t stage, uint32_t micro)
+static void swap_outputs(struct run *r, const struct tcc_pstep *c, uint32_t stage, uint32_t micro)
 {
-    for (uint32_t k = 0; k < c->out.count; k++) {
-        struct pslot *x = slot_of(r, stage, r->s->m->u32s[c->out.first + k], micro);
+    for (uint32_t k = 0; k < c->args.count - c->nin; k++) {
+        struct pslot *x = slot_of(r, stage, tcr_stage_value(r, c, c->nin + k), micro);
         struct tcr_out *o = &r->s->outs[k];
         void *data = o->own;
         size_t held = o->own_bytes;
@@ -277,10 +277,10 @@ static void swap_outputs(struct run *r, const struct tcc_pcall *c, uint32_t stag
     }
 }
 
-static int settle_sends(struct run *r, const struct tcc_pcall *c, uint32_t stage, uint32_t micro)
+static int settle_sends(struct run *r, const struct tcc_pstep *c, uint32_t stage, uint32_t micro)
 {
-    for (uint32_t k = 0; k < c->out.count; k++) {
-        struct pslot *x = slot_of(r, stage, r->s->m->u32s[c->out.first + k], micro);
+    for (uint32_t k = 0; k < c->args.count - c->nin; k++) {
+        struct pslot *x = slot_of(r, stage, tcr_stage_value(r, c, c->nin + k), micro);
         int status = tcr_pipe_settle(x);
 
         if (status)
@@ -289,15 +289,15 @@ static int settle_sends(struct run *r, const struct tcc_pcall *c, uint32_t stage
     return TCC_OK;
 }
 
-static int run_call(struct run *r, uint32_t stage, uint32_t number, uint32_t micro)
+static int run_call(struct run *r, uint32_t stage, const struct tcc_pstep *c)
 {
     struct tccrt_session *s = r->s;
-    const struct tcc_pcall *c = &r->calls[number];
-    const struct tcc_pentry *e = &s->m->entries[c->entry];
+    const struct tcc_pentry *e = &s->m->entries[c->what];
+    uint32_t micro = tcr_stage_micro(s->m, c);
     int status = settle_sends(r, c, stage, micro);
 
-    for (uint32_t i = 0; !status && i < c->in.count; i++)
-        status = bind_value(r, stage, s->m->u32s[c->in.first + i], micro, i);
+    for (uint32_t i = 0; !status && i < c->nin; i++)
+        status = bind_value(r, stage, tcr_stage_value(r, c, i), micro, i);
     if (status)
         return status;
     tcr_reset_outputs(s);
@@ -309,8 +309,8 @@ static int run_call(struct run *r, uint32_t stage, uint32_t number, uint32_t mic
     s->out_there = r->state->out_there;
     status = tcr_execute(s, e);
     s->in_there = s->out_there = NULL;
-    for (uint32_t k = 0; !status && k < c->out.count; k++) {
-        uint32_t v = s->m->u32s[c->out.first + k];
+    for (uint32_t k = 0; !status && k < c->args.count - c->nin; k++) {
+        uint32_t v = tcr_stage_value(r, c, c->nin + k);
         struct pslot *x = slot_of(r, stage, v, micro);
         const struct tcr_out *o = &s->outs[k];
 
@@ -369,11 +369,10 @@ static int pick_up(struct run *r, uint32_t v, uint32_t micro, uint32_t stage, st
 }
 
 /* All stages' tensors of a value, one behind the other; every stage gets them when the last one has come. */
-static int gather_here(struct run *r, uint32_t stage, const struct tcc_ptask *t)
+static int gather_here(struct run *r, uint32_t stage, uint32_t v, const struct pslot *own, struct pslot *all)
 {
     struct tcr_pipe *x = r->state;
-    struct pslot *own = slot_of(r, stage, t->what, 0), *all = slot_of(r, stage, t->peer, 0);
-    struct tcc_tensor one = slot_tensor(r, t->what, own);
+    struct tcc_tensor one = slot_tensor(r, v, own);
     size_t bytes = (size_t)(tcr_elements(one.dtype, one.rank, one.dims) * tcr_dtype_bytes(one.dtype));
     int status;
 
@@ -395,48 +394,39 @@ static int gather_here(struct run *r, uint32_t stage, const struct tcc_ptask *t)
     return TCC_OK;
 }
 
-/* -- Tasks -------------------------------------------------------------------------------------------------------- */
+/* -- Steps -------------------------------------------------------------------------------------------------------- */
 
-static int run_task(struct run *r, uint32_t stage, const struct tcc_ptask *t)
+static int run_step(struct run *r, uint32_t stage, const struct tcc_pstep *t)
 {
+    uint32_t micro = tcr_stage_micro(r->s->m, t), v = t->args.count ? tcr_stage_value(r, t, 0) : 0;
+    struct pslot *x = t->kind == TCC_STEP_CALL ? NULL : slot_of(r, stage, v, micro), *all;
+    struct tcc_tensor one;
     bool alone = !r->group;
 
     switch (t->kind) {
-    case TCC_TASK_CALL: return run_call(r, stage, t->what, t->micro);
-    case TCC_TASK_SEND: {
-        struct pslot *x = slot_of(r, stage, t->what, t->micro);
-
-        return alone ? post(r, t->what, t->micro, t->peer, x) : tcr_pipe_send(r, x, t);
-    }
-    case TCC_TASK_RECV: {
-        struct pslot *x = slot_of(r, stage, t->what, t->micro);
-
-        return alone ? pick_up(r, t->what, t->micro, stage, x) : tcr_pipe_recv(r, x, t);
-    }
-    case TCC_TASK_GATHER:
-        return alone ? gather_here(r, stage, t)
-                     : tcr_pipe_gather(r, slot_of(r, stage, t->what, 0), slot_of(r, stage, t->peer, 0), t);
-    default: {
-        const struct pslot *x = slot_of(r, stage, r->outputs[t->what].value, t->micro);
-        struct tcc_tensor v = slot_tensor(r, r->outputs[t->what].value, x);
-
-        return tcr_pipe_reduce(r, t->what, t->micro, &v);
-    }
+    case TCC_STEP_CALL: return run_call(r, stage, t);
+    case TCC_STEP_SEND: return alone ? post(r, v, micro, tcr_stage_peer(r, t), x) : tcr_pipe_send(r, x, t);
+    case TCC_STEP_RECV: return alone ? pick_up(r, v, micro, stage, x) : tcr_pipe_recv(r, x, t);
+    case TCC_STEP_COLLECTIVE:
+        all = slot_of(r, stage, tcr_stage_value(r, t, 1), 0);
+        return alone ? gather_here(r, stage, v, x, all) : tcr_pipe_gather(r, x, all, t);
+    default: one = slot_tensor(r, v, x); return tcr_pipe_reduce(r, t->what, micro, &one);
     }
 }
 
 /* Receives that come next are begun before a call: one of each value, for which it has a slot to spare. */
-static int begin_receives(struct run *r, uint32_t stage, const struct tcc_ptask *at, const struct tcc_ptask *end)
+static int begin_receives(struct run *r, uint32_t stage, const struct tcc_pstep *at, const struct tcc_pstep *end)
 {
-    const struct tcc_ptask *last = end - at > 24 ? at + 24 : end;
+    const struct tcc_pstep *last = end - at > 24 ? at + 24 : end;
 
-    for (const struct tcc_ptask *t = at + 1; t < last; t++) {
-        bool first = t->kind == TCC_TASK_RECV;
+    for (const struct tcc_pstep *t = at + 1; t < last; t++) {
+        bool first = t->kind == TCC_STEP_RECV;
 
-        for (const struct tcc_ptask *b = at + 1; first && b < t; b++)
-            first = b->kind != TCC_TASK_RECV || b->what != t->what;
-        if (first && r->values[t->what].slots > 1) {
-            int status = tcr_pipe_begin_recv(r, slot_of(r, stage, t->what, t->micro), t);
+        for (const struct tcc_pstep *b = at + 1; first && b < t; b++)
+            first = b->kind != TCC_STEP_RECV || tcr_stage_value(r, b, 0) != tcr_stage_value(r, t, 0);
+        if (first && r->values[tcr_stage_value(r, t, 0)].index > 1) {
+            struct pslot *x = slot_of(r, stage, tcr_stage_value(r, t, 0), tcr_stage_micro(r->s->m, t));
+            int status = tcr_pipe_begin_recv(r, x, t);
 
             if (status)
                 return status;
@@ -445,28 +435,31 @@ static int begin_receives(struct run *r, uint32_t stage, const struct tcc_ptask 
     return TCC_OK;
 }
 
-/* The stage's tasks until one has to wait. *moved: something was done. */
-static int run_stage(struct run *r, uint32_t stage, bool *moved)
+/* The list from *at on, until a step has to wait. *moved: something was done. */
+static int walk(struct run *r, uint32_t stage, struct tcc_range list, uint32_t *at, bool *moved)
 {
-    const uint32_t *lists = r->s->m->u32s + r->p->tasks.first;
-    const struct tcc_ptask *first = r->s->m->ptasks + lists[2 * stage], *end = first + lists[2 * stage + 1];
-    struct stage *x = &r->state->stages[stage];
+    const struct tcc_pstep *first = r->s->m->steps + list.first, *end = first + list.count;
 
-    for (; first + x->at < end; x->at++) {
+    for (; *at < list.count; ++*at) {
         int status = TCC_OK;
 
-        if (r->group && first[x->at].kind == TCC_TASK_CALL)
-            status = begin_receives(r, stage, first + x->at, end);
+        if (r->group && first[*at].kind == TCC_STEP_CALL)
+            status = begin_receives(r, stage, first + *at, end);
         double start = r->s->profile ? tcr_now() : 0;
         if (!status)
-            status = run_task(r, stage, first + x->at);
+            status = run_step(r, stage, first + *at);
         if (status)
             return status;
-        if (r->s->profile)
-            tcr_profile_task(r->s, r->e->pipe - 1, stage, first + x->at, start, tcr_now());
+        tcr_profile_staged(r->s, stage, first + *at, start, r->s->profile ? tcr_now() : 0);
         *moved = true;
     }
     return TCC_OK;
+}
+
+/* Of stage `stages`: what every process does at the end. */
+static struct tcc_range list_of(const struct run *r, uint32_t stage)
+{
+    return r->s->m->regions[r->p->lists.first + stage].steps;
 }
 
 static int run_stages(struct run *r)
@@ -483,7 +476,8 @@ static int run_stages(struct run *r)
 
         status = TCC_OK;
         for (uint32_t st = 0; st < r->p->stages; st++) {
-            int now = tcr_has_stage(r->s, st + 1) ? run_stage(r, st, &moved) : TCC_OK;
+            int now =
+                tcr_has_stage(r->s, st + 1) ? walk(r, st, list_of(r, st), &r->state->stages[st].at, &moved) : TCC_OK;
 
             if (now != TCC_OK && now != AGAIN)
                 return now;
@@ -578,6 +572,8 @@ static int run_all(struct run *r)
 {
     struct tccrt_session *s = r->s;
     int status = take_inputs(r);
+    uint32_t at = 0;
+    bool moved;
 
     if (status || (status = tcr_bind(s, r->e)) || (status = tcr_pipe_begin_results(r)))
         return status;
@@ -586,23 +582,22 @@ static int run_all(struct run *r)
         return status;
     r->started = true;
     status = run_stages(r);
-    if (!status && r->p->last != TCC_NO)
-        status = run_call(r, s->stage ? (uint32_t)s->stage - 1 : 0, r->p->last, 0);
+    if (!status)
+        status = walk(r, s->stage ? (uint32_t)s->stage - 1 : 0, list_of(r, r->p->stages), &at, &moved);
     return status ? status : tcr_pipe_share_results(r);
 }
 
 int tcr_pipe_run(struct tccrt_session *s, const struct tcc_pentry *e)
 {
-    uint32_t number = e->pipe - 1;
-    const struct tcc_ppipe *p = &s->m->pipes[number];
+    uint32_t number = e->staged - 1;
+    const struct tcc_pstaged *p = &s->m->staged[number];
     bool objects = s->objects;
     const struct tcc_tensor *users[64] = {NULL};
     struct run r = {.s = s,
                     .e = e,
                     .p = p,
-                    .values = s->m->pvalues + p->values.first,
-                    .calls = s->m->pcalls + p->calls.first,
-                    .outputs = s->m->poutputs + p->outputs.first,
+                    .values = s->m->buffers + p->buffers.first,
+                    .outputs = s->m->results + p->results.first,
                     .runs = s->runs,
                     .group = s->stage ? tcr_session_group(s, "pp") : NULL};
     int status = TCC_OK;

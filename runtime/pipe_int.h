@@ -50,10 +50,9 @@ struct tcr_pipe {
 struct run {
     struct tccrt_session *s;
     const struct tcc_pentry *e;
-    const struct tcc_ppipe *p;
-    const struct tcc_pvalue *values;
-    const struct tcc_pcall *calls;
-    const struct tcc_poutput *outputs;
+    const struct tcc_pstaged *p;
+    const struct tcc_pbuffer *values;
+    const struct tcc_presult *outputs;
     struct tcr_pipe *state;
     struct tccrt_comm *group;                    /* NULL: all stages are here */
     int64_t runs;
@@ -61,11 +60,23 @@ struct run {
     bool started;                                /* others may wait for this stage by now */
 };
 
+/* Operand i of a step, among the values; the other stage of a message; the microbatch. */
+static inline uint32_t
+tcr_stage_value(const struct run *r, const struct tcc_pstep *t, uint32_t i)
+{
+    return r->s->m->u32s[t->args.first + i] - r->p->buffers.first;
+}
+static inline uint32_t
+tcr_stage_peer(const struct run *r, const struct tcc_pstep *t)
+{
+    return (uint32_t)r->s->m->exprs[r->s->m->u32s[t->sizes.first]].k;
+}
+
 /* pipe_net.c */
-int tcr_pipe_send(struct run *r, struct pslot *x, const struct tcc_ptask *t);
-int tcr_pipe_begin_recv(struct run *r, struct pslot *x, const struct tcc_ptask *t);
-int tcr_pipe_recv(struct run *r, struct pslot *x, const struct tcc_ptask *t);
-int tcr_pipe_gather(struct run *r, const struct pslot *own, struct pslot *all, const struct tcc_ptask *t);
+int tcr_pipe_send(struct run *r, struct pslot *x, const struct tcc_pstep *t);
+int tcr_pipe_begin_recv(struct run *r, struct pslot *x, const struct tcc_pstep *t);
+int tcr_pipe_recv(struct run *r, struct pslot *x, const struct tcc_pstep *t);
+int tcr_pipe_gather(struct run *r, const struct pslot *own, struct pslot *all, const struct tcc_pstep *t);
 int tcr_pipe_settle(struct pslot *x);            /* waits for what it sends or receives */
 int tcr_pipe_broadcast(struct run *r, uint32_t k);       /* output k from the stage that makes it to all */
 

@@ -10,9 +10,9 @@
 
 #include "runtime/pipe_int.h"
 
-static int tag_of(const struct run *r, const struct tcc_ptask *t)
+static int tag_of(const struct run *r, const struct tcc_pstep *t)
 {
-    return (int)((t->what * r->p->micros + t->micro) % 8192);
+    return (int)((tcr_stage_value(r, t, 0) * r->p->micros + tcr_stage_micro(r->s->m, t)) % 8192);
 }
 
 int tcr_pipe_settle(struct pslot *x)
@@ -33,7 +33,7 @@ int tcr_pipe_settle(struct pslot *x)
 
 /* -- Modelled time --------------------------------------------------------------------------------- */
 
-static int tell_clock(struct run *r, struct pslot *x, const struct tcc_ptask *t)
+static int tell_clock(struct run *r, struct pslot *x, const struct tcc_pstep *t)
 {
     struct tcr_device *d = r->s->device;
     struct tcc_tensor clock = {&x->sent_at, TCC_F64, 1, {1}};
@@ -41,15 +41,16 @@ static int tell_clock(struct run *r, struct pslot *x, const struct tcc_ptask *t)
     if (!d->ops->reached)
         return TCC_OK;
     x->sent_at = d->ops->clock(d);
-    return tccrt_comm_send(r->group, (int)t->peer, tag_of(r, t), &clock, &x->telling);
+    return tccrt_comm_send(r->group, (int)tcr_stage_peer(r, t), tag_of(r, t), &clock, &x->telling);
 }
 
-static int hear_clock(struct run *r, struct pslot *x, const struct tcc_ptask *t)
+static int hear_clock(struct run *r, struct pslot *x, const struct tcc_pstep *t)
 {
     struct tcc_tensor clock = {&x->heard, TCC_F64, 1, {1}};
 
-    return r->s->device->ops->reached ? tccrt_comm_recv(r->group, (int)t->peer, tag_of(r, t), &clock, &x->hearing)
-                                      : TCC_OK;
+    return r->s->device->ops->reached
+               ? tccrt_comm_recv(r->group, (int)tcr_stage_peer(r, t), tag_of(r, t), &clock, &x->hearing)
+               : TCC_OK;
 }
 
 int tcr_pipe_meet(struct run *r)
@@ -69,61 +70,62 @@ int tcr_pipe_meet(struct run *r)
 
 /* -- Values ---------------------------------------------------------------------------------------- */
 
-int tcr_pipe_send(struct run *r, struct pslot *x, const struct tcc_ptask *t)
+int tcr_pipe_send(struct run *r, struct pslot *x, const struct tcc_pstep *t)
 {
-    struct tcc_tensor v = {.data = x->data, .dtype = (int32_t)r->values[t->what].dtype, .rank = x->rank};
+    struct tcc_tensor v = {
+        .data = x->data, .dtype = (int32_t)r->values[tcr_stage_value(r, t, 0)].dtype, .rank = x->rank};
     int status;
 
     memcpy(v.dims, x->dims, sizeof v.dims);
     if (x->sending && (status = tcr_pipe_settle(x))) /* to another stage, too */
         return status;
     status = tell_clock(r, x, t);
-    return status ? status : tccrt_comm_send(r->group, (int)t->peer, tag_of(r, t), &v, &x->sending);
+    return status ? status : tccrt_comm_send(r->group, (int)tcr_stage_peer(r, t), tag_of(r, t), &v, &x->sending);
 }
 
-int tcr_pipe_begin_recv(struct run *r, struct pslot *x, const struct tcc_ptask *t)
+int tcr_pipe_begin_recv(struct run *r, struct pslot *x, const struct tcc_pstep *t)
 {
-    const int64_t *dims = r->state->dims[t->what];
-    struct tcc_tensor v = {.dtype = (int32_t)r->values[t->what].dtype, .rank = (int32_t)r->values[t->what].rank};
+    const struct tcc_pbuffer *b = &r->values[tcr_stage_value(r, t, 0)];
+    uint32_t micro = tcr_stage_micro(r->s->m, t);
+    struct tcc_tensor v = {.dtype = (int32_t)b->dtype, .rank = (int32_t)b->rank};
     int status;
     int64_t n;
 
-    if (x->receiving && x->micro == t->micro)
+    if (x->receiving && x->micro == micro)
         return TCC_OK;
     if ((status = tcr_pipe_settle(x)))
         return status;
-    memcpy(v.dims, dims, sizeof v.dims);
+    memcpy(v.dims, r->state->dims[b - r->values], sizeof v.dims);
     n = tcr_elements(v.dtype, v.rank, v.dims);
     if (n < 0)
-        return tcr_fail(TCC_EBUG, "value '%s' has no size that is known before it comes",
-                        tcr_string(r->s->m, r->values[t->what].name));
+        return tcr_fail(TCC_EBUG, "value '%s' has no size that is known before it comes", tcr_string(r->s->m, b->name));
     if ((status = tcr_grow(r->s, 0, &x->data, &x->held, (size_t)(n * tcr_dtype_bytes(v.dtype)))))
         return status;
     v.data = x->data;
     x->rank = v.rank;
     memcpy(x->dims, v.dims, sizeof x->dims);
-    x->micro = t->micro;
+    x->micro = micro;
     status = hear_clock(r, x, t);
-    return status ? status : tccrt_comm_recv(r->group, (int)t->peer, tag_of(r, t), &v, &x->receiving);
+    return status ? status : tccrt_comm_recv(r->group, (int)tcr_stage_peer(r, t), tag_of(r, t), &v, &x->receiving);
 }
 
-int tcr_pipe_recv(struct run *r, struct pslot *x, const struct tcc_ptask *t)
+int tcr_pipe_recv(struct run *r, struct pslot *x, const struct tcc_pstep *t)
 {
     struct tcr_device *d = r->s->device;
-    int32_t dtype = (int32_t)r->values[t->what].dtype;
+    int32_t dtype = (int32_t)r->values[tcr_stage_value(r, t, 0)].dtype;
     int status = tcr_pipe_begin_recv(r, x, t);
 
     if (!status)
         status = tcr_pipe_settle(x);
     if (!status && d->ops->reached)
         d->ops->reached(d, x->heard, tcr_elements(dtype, x->rank, x->dims) * tcr_dtype_bytes(dtype),
-                        tcr_string(r->s->m, r->values[t->what].name));
+                        tcr_string(r->s->m, t->node));
     return status;
 }
 
-int tcr_pipe_gather(struct run *r, const struct pslot *own, struct pslot *all, const struct tcc_ptask *t)
+int tcr_pipe_gather(struct run *r, const struct pslot *own, struct pslot *all, const struct tcc_pstep *t)
 {
-    int32_t dtype = (int32_t)r->values[t->what].dtype;
+    int32_t dtype = (int32_t)r->values[tcr_stage_value(r, t, 0)].dtype;
     struct tcc_tensor in = {.data = own->data, .dtype = dtype, .rank = own->rank}, out = {.dtype = dtype};
     int64_t bytes = tcr_elements(dtype, own->rank, own->dims) * tcr_dtype_bytes(dtype);
     int status = tcr_grow(r->s, 0, &all->data, &all->held, (size_t)bytes * r->p->stages);

@@ -30,11 +30,11 @@ static bool adds(const struct run *r, uint32_t k)
 
 int tcr_pipe_begin_results(struct run *r)
 {
-    for (uint32_t k = 0; k < r->p->outputs.count; k++) {
+    for (uint32_t k = 0; k < r->p->results.count; k++) {
         struct result *x = &r->state->results[k];
 
         x->seen = 0;
-        x->t = (struct tcc_tensor){.dtype = (int32_t)r->values[r->outputs[k].value].dtype};
+        x->t = (struct tcc_tensor){.dtype = (int32_t)r->s->m->buffers[r->outputs[k].buffer].dtype};
     }
     return TCC_OK;
 }
@@ -120,7 +120,7 @@ int tcr_pipe_reduce(struct run *r, uint32_t k, uint32_t micro, const struct tcc_
 /* Every process gets all outputs. */
 int tcr_pipe_share_results(struct run *r)
 {
-    for (uint32_t k = 0; r->group && k < r->p->outputs.count; k++) {
+    for (uint32_t k = 0; r->group && k < r->p->results.count; k++) {
         int status = tcr_pipe_broadcast(r, k);
 
         if (status)

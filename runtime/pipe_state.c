@@ -11,8 +11,8 @@ int tccrt_stages(const struct tccrt_model *m)
 {
     uint32_t n = 1;
 
-    for (uint32_t i = 0; m && i < m->plan->pipes.count; i++)
-        n = m->pipes[i].stages > n ? m->pipes[i].stages : n;
+    for (uint32_t i = 0; m && i < m->plan->staged.count; i++)
+        n = m->staged[i].stages > n ? m->staged[i].stages : n;
     return (int)n;
 }
 
@@ -20,13 +20,13 @@ int tccrt_microbatches(const struct tccrt_model *m, const char *entry)
 {
     const struct tcc_pentry *e = tcr_find_entry(m, entry);
 
-    return e && e->pipe ? (int)m->pipes[e->pipe - 1].micros : 1;
+    return e && e->staged ? (int)m->staged[e->staged - 1].micros : 1;
 }
 
 int tccrt_split_axis(const struct tccrt_model *m, const char *entry, int i)
 {
     const struct tcc_pentry *e = tcr_find_entry(m, entry);
-    const struct tcc_ppipe *p = e && e->pipe ? &m->pipes[e->pipe - 1] : NULL;
+    const struct tcc_pstaged *p = e && e->staged ? &m->staged[e->staged - 1] : NULL;
 
     return p && i >= 0 && (uint32_t)i < p->axes.count ? (int)m->u32s[p->axes.first + (uint32_t)i] : -2;
 }

@@ -26,10 +26,9 @@ struct total {
 };
 struct event {
     uint32_t step,
-        /* track 1: communication under way; TASKS + stage: a pipeline's tasks, and `step` is one's number; THREADS + i:
-         * that thread's part in the step */
+        /* track 1: communication under way; TASKS + stage: steps of that stage's list; THREADS + i: that thread's part in
+         * the step */
         track;
-    uint32_t pipe;
     double start, end;
 };
 
@@ -80,6 +79,8 @@ static const char *const kind_names[] = {
     [TCC_STEP_PROGRAM] = "program",
     [TCC_STEP_PARALLEL] = "parallel",
     [TCC_STEP_BATCH] = "launch",
+    [TCC_STEP_CALL] = "call",
+    [TCC_STEP_RESULT] = "output",
 };
 
 double tcr_now(void)
@@ -223,7 +224,7 @@ static void add_parts(struct tccrt_session *s, uint32_t step, double start)
 
     for (int i = 0; parts && i < s->host->threads; i++) {
         if (parts[i].end > 0 && parts[i].start >= start)
-            add_event(s->profile, (struct event){step, THREADS + (uint32_t)i, 0, parts[i].start, parts[i].end});
+            add_event(s->profile, (struct event){step, THREADS + (uint32_t)i, parts[i].start, parts[i].end});
         parts[i].end = 0;
     }
 }
@@ -289,7 +290,7 @@ void tcr_profile_device(struct tccrt_session *s)
             t->calls++;
             t->bytes += (double)list[i].bytes;
         }
-        add_event(f, (struct event){list[i].tag, DEVICE + (uint32_t)list[i].queue, 0, f->begin + list[i].start,
+        add_event(f, (struct event){list[i].tag, DEVICE + (uint32_t)list[i].queue, f->begin + list[i].start,
                                     f->begin + list[i].end});
     }
 }
@@ -307,7 +308,7 @@ void tcr_profile_step(struct tccrt_session *s, const struct tcc_pstep *p, double
             return;
         f->totals[step].ns += end - start;
     }
-    add_event(f, (struct event){step, 0, 0, start, end});
+    add_event(f, (struct event){step, 0, start, end});
     add_parts(s, step, start);
 }
 
@@ -321,14 +322,13 @@ void tcr_profile_wait(struct tccrt_session *s, uint32_t step, double ns)
 void tcr_profile_aside(struct tccrt_session *s, uint32_t step, double start, double end)
 {
     if (s->profile)
-        add_event(s->profile, (struct event){step, 1, 0, start, end});
+        add_event(s->profile, (struct event){step, 1, start, end});
 }
 
-void tcr_profile_task(struct tccrt_session *s, uint32_t pipe, uint32_t stage, const struct tcc_ptask *t, double start,
-                      double end)
+void tcr_profile_staged(struct tccrt_session *s, uint32_t stage, const struct tcc_pstep *p, double start, double end)
 {
     if (s->profile)
-        add_event(s->profile, (struct event){(uint32_t)(t - s->m->ptasks), TASKS + stage, pipe, start, end});
+        add_event(s->profile, (struct event){(uint32_t)(p - s->m->steps), TASKS + stage, start, end});
 }
 
 const char *tcr_profile_name(const struct tccrt_session *s, const struct tcc_pstep *p)
@@ -391,43 +391,19 @@ int tccrt_profile_reset(struct tccrt_session *s)
     return TCC_OK;
 }
 
-/* A task of a stage: forward, backward, update; or the time for which it waited. */
-static void put_task(FILE *f, const struct tccrt_session *s, const struct event *e)
-{
-    static const char *const names[] = {[TCC_TASK_CALL] = "call",
-                                        [TCC_TASK_SEND] = "send",
-                                        [TCC_TASK_RECV] = "receive",
-                                        [TCC_TASK_GATHER] = "gather",
-                                        [TCC_TASK_OUTPUT] = "output"};
-    const struct tcc_ppipe *p = &s->m->pipes[e->pipe];
-    const struct tcc_ptask *t = &s->m->ptasks[e->step];
-    const struct tccrt_model *m = s->m;
-    uint32_t name = t->kind == TCC_TASK_CALL ? m->entries[m->pcalls[p->calls.first + t->what].entry].name
-                    : t->kind == TCC_TASK_OUTPUT
-                        ? m->pvalues[p->values.first + m->poutputs[p->outputs.first + t->what].value].name
-                        : m->pvalues[p->values.first + t->what].name;
-
-    tcr_print_json(f, tcr_string(m, name));
-    fprintf(f, ",\"cat\":\"%s\"", names[t->kind]);
-}
-
 static void put_event(FILE *f, const struct tccrt_session *s, const struct event *e)
 {
     double begin = s->profile->begin;
     bool task = e->track >= TASKS && e->track < DEVICE;
-    const struct tcc_pstep *step = task || e->step == TCC_NO ? NULL : &s->m->steps[e->step];
+    const struct tcc_pstep *step = e->step == TCC_NO ? NULL : &s->m->steps[e->step];
+    const char *kind = !step ? "copy" : task && step->kind == TCC_STEP_COLLECTIVE ? "gather" : kind_names[step->kind];
 
     fputs("{\"name\":", f);
+    tcr_print_json(f, !step ? "copy" : task ? tcr_string(s->m, step->node) : tcr_profile_name(s, step));
+    fprintf(f, ",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":%d,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f,\"args\":{", kind,
+            s->stage > 0 ? s->stage : 1, 1 + e->track, (e->start - begin) / 1e3, (e->end - e->start) / 1e3);
     if (task) {
-        put_task(f, s, e);
-    } else {
-        tcr_print_json(f, step ? tcr_profile_name(s, step) : "copy");
-        fprintf(f, ",\"cat\":\"%s\"", step ? kind_names[step->kind] : "copy");
-    }
-    fprintf(f, ",\"ph\":\"X\",\"pid\":%d,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f,\"args\":{", s->stage > 0 ? s->stage : 1,
-            1 + e->track, (e->start - begin) / 1e3, (e->end - e->start) / 1e3);
-    if (task) {
-        fprintf(f, "\"microbatch\":%u", s->m->ptasks[e->step].micro);
+        fprintf(f, "\"microbatch\":%u", tcr_stage_micro(s->m, step));
     } else {
         fputs("\"node\":", f);
         tcr_print_json(f, step ? tcr_string(s->m, step->node) : "");

@@ -259,7 +259,7 @@ struct tccrt_session {
 
     int stage;                       /* of pipelines, 1 + the only one that it runs; 0: all */
     int tensor;                      /* 1 + the rank whose parts of tensors it has; 0: they are whole */
-    struct tcr_pipe **pipes;         /* by pipeline: its memory, once it was run */
+    struct tcr_pipe **pipes;         /* by entry point in stages: its memory, once it was run */
 
     struct tcr_profile *profile;     /* NULL: off */
     struct tcr_guard *guard;         /* guard.c; NULL: off */
@@ -459,6 +459,12 @@ int tcr_run_steps(struct tccrt_session *s);
 
 /* -- pipe.c ----------------------------------------------------------------------------------- */
 int tcr_pipe_run(struct tccrt_session *s, const struct tcc_pentry *e);
+/* The microbatch of a step of a stage's list: its last size. */
+static inline uint32_t
+tcr_stage_micro(const struct tccrt_model *m, const struct tcc_pstep *p)
+{
+    return p->sizes.count ? (uint32_t)m->exprs[m->u32s[p->sizes.first + p->sizes.count - 1]].k : 0;
+}
 void tcr_pipes_free(struct tccrt_session *s);
 int tcr_state_gather(struct tccrt_session *s, uint32_t i, int root, void *to);       /* to: of the root */
 /* Does the session hold what has this home (struct tcc_pstate)? Or run stage home - 1? */
@@ -570,8 +576,8 @@ int tcr_observe_step(struct tccrt_session *s, const struct tcc_pstep *p);
 void tcr_profile_begin(struct tccrt_session *s);             /* a run begins */
 /* one begins behind others: what came before those is forgotten */
 void tcr_profile_behind(struct tccrt_session *s);
-void tcr_profile_task(struct tccrt_session *s, uint32_t pipe, uint32_t stage, const struct tcc_ptask *t, double start,
-                      double end);
+/* of a stage's list */
+void tcr_profile_staged(struct tccrt_session *s, uint32_t stage, const struct tcc_pstep *p, double start, double end);
 void tcr_profile_step(struct tccrt_session *s, const struct tcc_pstep *p, double start, double end);
 /* to a device, which takes the time itself */
 void tcr_profile_given(struct tccrt_session *s, const struct tcc_pstep *p);

@@ -143,7 +143,7 @@ static int upload_input(const struct input *in, const struct tcc_tensor *t)
 static int place_input(const struct input *in, const struct tcc_object *o)
 {
     struct tccrt_session *s = in->s;
-    uint32_t buffer = in->e->pipe ? TCC_NO : s->m->u32s[in->e->input_buffers.first + in->index];
+    uint32_t buffer = in->e->staged ? TCC_NO : s->m->u32s[in->e->input_buffers.first + in->index];
     struct tcc_object *ref;
 
     s->inputs[in->index] = NULL;
@@ -480,7 +480,7 @@ int tcr_run_now(struct tccrt_session *s, const struct tcc_pentry *e)
         return status;
     if (s->profile)
         tcr_profile_begin(s);
-    if (e->pipe)
+    if (e->staged)
         return tcr_pipe_run(s, e);
     status = tcr_execute(s, e);
     s->runs += status == TCC_OK;
@@ -634,7 +634,7 @@ int tcr_run_tensors(struct tccrt_session *s, const char *entry, int nin, const s
         out[k] = (struct tcc_tensor){
             .data = o->host,
             .rank = o->rank,
-            .dtype = e->pipe
+            .dtype = e->staged
                          ? (int32_t)s->m->signatures[e->outputs.first + (uint32_t)k].dtype
                          : (int32_t)s->m->buffers[s->m->u32s[s->running->output_buffers.first + (uint32_t)k]].dtype};
         memcpy(out[k].dims, o->dims, sizeof out[k].dims);

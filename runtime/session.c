@@ -411,7 +411,7 @@ size_t tccrt_arena_bytes(const struct tccrt_session *s)
 
 static int64_t predicted(const struct tccrt_session *s, const struct tcc_pentry *e, int64_t state)
 {
-    const struct tcc_ppipe *p = e->pipe ? &s->m->pipes[e->pipe - 1] : NULL;
+    const struct tcc_pstaged *p = e->staged ? &s->m->staged[e->staged - 1] : NULL;
     uint32_t stage = s->stage ? (uint32_t)s->stage - 1 : 0;
     int64_t scratch;
 

@@ -117,6 +117,8 @@ int tcr_address(struct tccrt_session *s, uint32_t b, const char *node, void **ou
         status = tcr_address(s, p->index, node, &base);
         return status ? status : offset_from(s, b, node, base, out);
     case TCC_SPACE_OBJECT: return object_data(s, b, node, out);
+    case TCC_SPACE_SLOT:
+    case TCC_SPACE_SIZES: return tcr_fail(TCC_EBUG, "node '%s': '%s' is of a stage's list", node, buffer_name(s, b));
     default:
         if (!s->slots[s->m->slot_of[b]].data && (status = make_dynamic(s, b, node)))
             return status;

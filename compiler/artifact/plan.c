@@ -11,7 +11,7 @@ struct control {
 };
 
 /* A group of ranks by its name, which the table holds once. */
-static uint32_t group_number(struct plan_writer *w, const char *name)
+uint32_t plan_group(struct plan_writer *w, const char *name)
 {
     uint32_t s = plan_string(w, name);
     int i = 0;
@@ -101,8 +101,8 @@ static uint32_t group(struct plan_writer *w, const struct kn_step *s)
 {
     for (int i = 0; i < s->nattrs; i++)
         if (names_group(s, &s->attrs[i]))
-            return group_number(w, s->attrs[i].s);
-    return communicates(s) ? group_number(w, "world") : 0;
+            return plan_group(w, s->attrs[i].s);
+    return communicates(s) ? plan_group(w, "world") : 0;
 }
 
 /* The elements of t, one behind the other. */
@@ -552,7 +552,7 @@ static void write_states(struct plan_writer *w)
         x.memory = w->p->nmemories > 1 && !s->on_host; /* the device's, where there is one */
         x.sym = s->sym ? (uint32_t)plan_sym_number(w, s->sym) : TCC_NO;
         if (s->shard.parts)
-            x.shard = (struct tcc_pshard){(uint32_t)s->shard.axis + 1, group_number(w, s->shard.group),
+            x.shard = (struct tcc_pshard){(uint32_t)s->shard.axis + 1, plan_group(w, s->shard.group),
                                           (uint32_t)s->shard.parts,    (uint32_t)s->shard.blocks,
                                           (uint32_t)s->shard.padding,  0};
         x.owner = s->owner ? (uint32_t)plan_sym_number(w, s->owner) : TCC_NO;

@@ -39,6 +39,8 @@ struct tcc_range plan_expr_list(struct plan_writer *w, int n, const ir_expr *e);
 struct tcc_psignature plan_signature(struct plan_writer *w, const char *name, ir_type t);
 /* Where the variable of this index stands in the table. */
 uint32_t plan_state_number(const struct plan_writer *w, int index);
+/* The number of the group of ranks of that name. */
+uint32_t plan_group(struct plan_writer *w, const char *name);
 /* A pipeline, as an entry point that the user sees. */
 void plan_write_pipe(struct plan_writer *w, const struct pipe *p);
 

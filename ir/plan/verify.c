@@ -495,6 +495,8 @@ static bool started(const struct plan *v, const struct kn_step *s)
 
 static bool queues(struct plan *v, const struct kn_step *s)
 {
+    if (s->kind == TCC_STEP_CALL || s->kind == TCC_STEP_RESULT)
+        return bad(v, s, "stands in stages' lists alone");
     if (s->queue < 0 || s->queue >= (v->p->nqueues ? v->p->nqueues : 1))
         return bad(v, s, "queue %d does not exist", s->queue);
     if (s->queue && !started(v, s))

@@ -6,9 +6,10 @@
 
 const char *const kn_space_words[] = {"input",   "output", "arena", "weight", "state",
                                       "dynamic", "object", "alias", NULL};
-const char *const kn_step_words[] = {"launch",     "copy", "lib",  "bind",    "dims",     "eval",  "alloc", "free",
-                                     "if",         "loop", "box",  "unbox",   "accum",    "stack", "check", "ref",
-                                     "collective", "send", "recv", "program", "parallel", "batch", "wait",  NULL};
+const char *const kn_step_words[] = {"launch", "copy", "lib",        "bind", "dims",  "eval",    "alloc",
+                                     "free",   "if",   "loop",       "box",  "unbox", "accum",   "stack",
+                                     "check",  "ref",  "collective", "send", "recv",  "program", "parallel",
+                                     "batch",  "call", "result",     "wait", NULL};
 const char *const kn_queue_words[] = {"host", "compute", "copy_in", "copy_out", "communication", NULL};
 
 static void print_ints(FILE *out, const char *word, int n, const int *v)
