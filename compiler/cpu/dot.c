@@ -119,22 +119,7 @@ static V load_some(struct em *e, V p, int n, int of, int operand)
     return v;
 }
 
-/* The bytes of two steps, widened, as the halves of each lane; n == 1: zero for the second's. */
-static V pair(struct em *e, V p, int64_t step, int n, int lanes, int operand, bool is_unsigned)
-{
-    LLVMTypeRef bits = em_vec(e->t_i32, lanes);
-    V half[2] = {NULL, NULL};
-    for (int j = 0; j < n; j++) {
-        V at = em_i64(e, step * j), v = load_bytes(e, LLVMBuildGEP2(e->b, e->t_i8, p, &at, 1, ""), lanes, operand);
-        half[j] = is_unsigned ? LLVMBuildZExt(e->b, v, bits, "") : LLVMBuildSExt(e->b, v, bits, "");
-    }
-    if (!is_unsigned)
-        half[0] = LLVMBuildAnd(e->b, half[0], em_int(bits, 0xffff), "");
-    return n == 1 ? half[0] : LLVMBuildOr(e->b, half[0], LLVMBuildShl(e->b, half[1], em_int(bits, 16), ""), "");
-}
-
-/* The bytes of up to four steps, side by side. */
-static V quad(struct em *e, V p, int64_t step, int n, int lanes, int operand)
+V cpu_dot_group(struct em *e, V p, int64_t step, int n, int lanes, int operand)
 {
     int order[EM_MAX_LANES];
     V v[4];
@@ -156,20 +141,4 @@ static V quad(struct em *e, V p, int64_t step, int n, int lanes, int operand)
     for (int i = 0; i < 4 * lanes; i++)
         order[i] = i;
     return LLVMBuildBitCast(e->b, interleave(e, shuffle(e, low, high, 4 * lanes, order), 4, lanes), bits, "");
-}
-
-int cpu_dot_steps(const struct em *e)
-{
-    return em_cpu(e)->dot_halves && !em_cpu(e)->multiplies_bytes ? 2 : 4;
-}
-
-V cpu_dot_group(struct em *e, V p, int64_t step, int n, int lanes, int operand, bool is_unsigned)
-{
-    return cpu_dot_steps(e) == 2 ? pair(e, p, step, n, lanes, operand, is_unsigned)
-                                 : quad(e, p, step, n, lanes, operand);
-}
-
-V cpu_dot_groups(struct em *e, V u, V s, V acc)
-{
-    return cpu_dot_steps(e) == 2 ? cpu_dot_halves(e, u, s, acc) : cpu_dot_bytes(e, u, s, acc);
 }

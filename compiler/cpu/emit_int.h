@@ -21,12 +21,8 @@ LLVMValueRef cpu_dot_halves(struct em *e, LLVMValueRef a, LLVMValueRef b, LLVMVa
 LLVMValueRef cpu_half_of(struct em *e, LLVMValueRef groups, int which, bool is_unsigned);
 /* The same by multiplications of 32-bit lanes: any number of them, no instruction of its own. */
 LLVMValueRef cpu_dot_bytes_plain(struct em *e, LLVMValueRef u, LLVMValueRef s, LLVMValueRef acc);
-/* Steps that are multiplied at once where each lane has its own: four bytes, or two halves where no instruction takes
- * bytes. For each lane its bytes at p, p + step, .. (n of them, at most so many; then zeros) side by side in 32 bits;
- * acc + the products of two such. */
-int cpu_dot_steps(const struct em *e);
-LLVMValueRef cpu_dot_group(struct em *e, LLVMValueRef p, int64_t step, int n, int lanes, int operand, bool is_unsigned);
-LLVMValueRef cpu_dot_groups(struct em *e, LLVMValueRef u, LLVMValueRef s, LLVMValueRef acc);
+/* For each lane its bytes at p, p + step, .. (n of them, at most four; then zeros) side by side in 32 bits. */
+LLVMValueRef cpu_dot_group(struct em *e, LLVMValueRef p, int64_t step, int n, int lanes, int operand);
 void cpu_collapse(struct ir_ctx *ctx, struct kn_kernel *k);   /* joins dims, flattens operands: LOOPS only */
 
 #endif

@@ -50,6 +50,7 @@ struct window {
     int red[W_MAX_REDS];
     struct w_guard guard[W_MAX_GUARDS];
     int dot_u, dot_s; /* loads whose bytes are multiplied, unsigned and signed: several taps at once; -1: none */
+    bool in_floats;   /* .. one tap at a time, by multiply-adds of floats, whose sums are exact */
 };
 
 static bool coefficient_expr(struct ir_ctx *ctx, ir_expr e, ir_expr sym, ir_expr *c)
@@ -273,6 +274,18 @@ static void find_dot(struct window *w)
     }
 }
 
+/*
+ * Without an instruction for groups of bytes a float's multiply-add takes a tap, where widened bytes take a product of
+ * two taps and a sum, and shifts that bring their taps together. What is converted serves all taps of a row.
+ */
+static bool floats_pay(const struct cpu_machine *m, const struct window *w)
+{
+    int64_t most = 255 * 128; /* a tap's product */
+    for (int t = 0; t < w->ntaps; t++)
+        most *= w->tap_n[t] < 1 << 12 ? w->tap_n[t] : 1 << 12;
+    return w->dot_u >= 0 && m->dot_halves && !m->multiplies_bytes && m->emit.fma && most <= 1 << 24;
+}
+
 /* Neighbours in a register tile. */
 static int tile_rows(const struct cpu_machine *m, const struct window *w)
 {
@@ -329,6 +342,7 @@ static bool analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struc
         w->unroll[t] |= !bounded && t == w->ntaps - 1 && w->tap_n[t] <= 7;
     }
     find_dot(w);
+    w->in_floats = floats_pay(m, w);
     w->mr = tile_rows(m, w);
     return true;
 }
@@ -425,6 +439,33 @@ static void tap(struct wg *g, LLVMValueRef *at)
     }
 }
 
+/* Bytes of load l at p + offset, as floats. */
+static LLVMValueRef floats_at(struct wg *g, int l, LLVMValueRef base, int64_t offset)
+{
+    struct em *e = g->e;
+    int operand = g->w.k->insns[g->w.load[l].insn].operand;
+    enum tcc_dtype d = g->w.k->operands[operand].dtype;
+    LLVMValueRef p = element(g, l, base, em_i64(e, offset));
+    return em_cast(e, TCC_F32, d, em_load(e, d, p, g->w.lanes, NULL, NULL, operand));
+}
+
+/* The innermost taps, products of bytes as floats. */
+static void float_taps(struct wg *g, LLVMValueRef *at)
+{
+    const struct window *w = &g->w;
+    const struct w_load *u = &w->load[w->dot_u], *s = &w->load[w->dot_s];
+    int level = w->ntaps - 1;
+    int64_t step_u = ir_const_or(u->tap[level], 0), step_s = ir_const_or(s->tap[level], 0), *t = &g->tap[level];
+    for (*t = 0; *t < w->tap_n[level]; ++*t) {
+        struct em_span rows = reached(g);
+        LLVMValueRef weights = rows.lo < rows.hi ? floats_at(g, w->dot_s, at[w->dot_s], *t * step_s) : NULL;
+        for (int64_t r = rows.lo; r < rows.hi; r++) {
+            LLVMValueRef x = floats_at(g, w->dot_u, at[w->dot_u], r * u->row + *t * step_u);
+            g->acc[0][r] = em_fma(g->e, x, weights, g->acc[0][r]);
+        }
+    }
+}
+
 /* The innermost taps, products of bytes: neighbours that reach the same rows at once, as many as go together. */
 static void dot_taps(struct wg *g, LLVMValueRef *at)
 {
@@ -436,7 +477,7 @@ static void dot_taps(struct wg *g, LLVMValueRef *at)
     for (int64_t t = 0, n; t < w->tap_n[level]; t += n) {
         g->tap[level] = t;
         struct em_span rows = reached(g);
-        for (n = 1; n < cpu_dot_steps(e) && t + n < w->tap_n[level]; n++) {
+        for (n = 1; n < 4 && t + n < w->tap_n[level]; n++) {
             g->tap[level] = t + n;
             struct em_span next = reached(g);
             if (next.lo != rows.lo || next.hi != rows.hi)
@@ -445,11 +486,11 @@ static void dot_taps(struct wg *g, LLVMValueRef *at)
         if (rows.lo == rows.hi)
             continue;
         LLVMValueRef p = element(g, w->dot_s, at[w->dot_s], em_i64(e, t * step_s));
-        LLVMValueRef weights = cpu_dot_group(e, p, step_s, (int)n, w->lanes, op_s, false);
+        LLVMValueRef weights = cpu_dot_group(e, p, step_s, (int)n, w->lanes, op_s);
         for (int64_t r = rows.lo; r < rows.hi; r++) {
             p = element(g, w->dot_u, at[w->dot_u], em_i64(e, r * u->row + t * step_u));
-            LLVMValueRef bytes = cpu_dot_group(e, p, step_u, (int)n, w->lanes, op_u, true);
-            g->acc[0][r] = cpu_dot_groups(e, bytes, weights, g->acc[0][r]);
+            LLVMValueRef bytes = cpu_dot_group(e, p, step_u, (int)n, w->lanes, op_u);
+            g->acc[0][r] = cpu_dot_bytes(e, bytes, weights, g->acc[0][r]);
         }
     }
 }
@@ -473,7 +514,7 @@ static void taps(struct wg *g, int level, LLVMValueRef *at)
         return;
     }
     if (level == w->ntaps - 1 && w->dot_u >= 0 && !g->edge) {
-        dot_taps(g, at);
+        (w->in_floats ? float_taps : dot_taps)(g, at);
         return;
     }
     if (w->unroll[level] && !(g->edge && cut_by_row(w, level))) {
@@ -570,12 +611,16 @@ static void micro(struct wg *g, LLVMValueRef r0, int rows, int64_t start)
         em_bind(e, k->dims[g->w.tap_dim[t]].var, em_i64(e, 0));
     for (int l = 0; l < g->w.nloads; l++)
         at[l] = em_address(e, k->insns[g->w.load[l].insn].operand, em_expr(e, g->w.load[l].off));
+    bool in_floats = g->w.in_floats && !g->edge;
     for (int i = 0; i < g->w.nreds; i++) {
         const struct kn_insn *red = &k->insns[g->w.red[i]];
+        enum tcc_dtype d = in_floats ? TCC_F32 : (enum tcc_dtype)red->dtype;
         for (int r = 0; r < rows; r++)
-            g->acc[i][r] = em_splat(e, em_reduce_init(e, red->reducer, red->dtype), g->w.lanes);
+            g->acc[i][r] = em_splat(e, em_reduce_init(e, red->reducer, d), g->w.lanes);
     }
     taps(g, 0, at);
+    for (int r = 0; in_floats && r < rows; r++)
+        g->acc[0][r] = LLVMBuildFPToSI(e->b, g->acc[0][r], em_vec(e->t_i32, g->w.lanes), "");
     if (g->w.folds) {
         fold_rows(g, r0);
         return;

@@ -558,6 +558,15 @@ def windows(folder):
     p.out(p.node("conv", p.arg(x.astype(np.float64)), p.arg(w.astype(np.float64))), y)
     p.case(tol="1e-3 1e-3")
     p.write(folder, "conv_types")
+    p = Program("Depthwise convolutions of bytes: padded, strided; sums above 2^24, which floats do not have")
+    own = np.random.default_rng(2)
+    for taps, stride, before, most in (((3, 3), [1, 1], [1, 1], 0), ((5, 5), [2, 2], [2, 2], 0), ((75, 7), [1, 1], [0, 0], 1)):
+        x, w = own.integers(0, 256, (1, 8, taps[0] + (not most), taps[1] + 3)), own.integers(-128, 128, (8, 1, *taps))
+        x, w = (x | 255, w * 0 - 127) if most else (x, w)
+        y = F.conv2d(t(x.astype(np.float64)), t(w.astype(np.float64)), None, stride, before, 1, 8).numpy()
+        p.out(p.node("conv", p.arg(x.astype(np.uint8)), p.arg(w.astype(np.int8)), to="i32", strides=stride, before=before, after=before, groups=8), y.astype(np.int32))
+    p.case(tol="0 0")
+    p.write(folder, "conv_bytes")
     p = Program("Transposed convolutions")
     for xs, ws, stride, dil, cut, extra, groups, bias in (((1, 2, 5), (2, 3, 3), [1], [1], [0], [0], 1, 0), ((1, 2, 3, 4), (2, 3, 3, 3), [2, 2], [1, 1], [1, 1], [1, 0], 1, 1),
                                                           ((2, 4, 3, 3), (4, 2, 2, 3), [3, 1], [1, 2], [0, 1], [0, 0], 2, 1), ((1, 1, 2, 3, 2), (1, 2, 2, 2, 2), [2, 1, 2], [1, 1, 1], [0, 0, 0], [0, 0, 1], 1, 0)):
