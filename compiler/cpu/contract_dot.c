@@ -205,15 +205,12 @@ LLVMValueRef cg_lane_product(struct cg *g, bool shifted, LLVMValueRef a, int lan
     struct em *e = g->e;
     const struct cpu_machine *m = em_cpu(e);
     enum cpu_product what = product_of(g, shifted);
-    LLVMValueRef sum = m->lane_product ? m->lane_product(e, what, a, lane, b, acc) : NULL, at[EM_MAX_LANES];
+    LLVMValueRef sum = m->lane_product ? m->lane_product(e, what, a, lane, b, acc) : NULL;
     if (sum)
         return sum;
     if (what == CPU_BF16 && m->multiplies_bf16) /* LLVM knows their lanes as floats */
         a = LLVMBuildBitCast(e->b, a, em_like(e->t_f32, a), "");
-    for (int j = 0; j < g->lanes; j++)
-        at[j] = LLVMConstInt(e->t_i32, (unsigned)lane, 0);
-    a = LLVMBuildShuffleVector(e->b, a, a, LLVMConstVector(at, (unsigned)g->lanes), "");
-    return cg_product(g, shifted, a, b, acc);
+    return cg_product(g, shifted, cpu_lane(e, a, lane, g->lanes), b, acc);
 }
 
 LLVMValueRef cg_dot_half(struct cg *g, LLVMValueRef b, int which)

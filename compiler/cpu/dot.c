@@ -142,3 +142,18 @@ V cpu_dot_group(struct em *e, V p, int64_t step, int n, int lanes, int operand)
         order[i] = i;
     return LLVMBuildBitCast(e->b, interleave(e, shuffle(e, low, high, 4 * lanes, order), 4, lanes), bits, "");
 }
+
+V cpu_lane(struct em *e, V v, int lane, int n)
+{
+    int order[EM_MAX_LANES];
+    for (int i = 0; i < n; i++)
+        order[i] = lane;
+    return shuffle(e, v, v, n, order);
+}
+
+V cpu_lane_fma(struct em *e, V a, int lane, V b, V acc)
+{
+    const struct cpu_machine *m = em_cpu(e);
+    V sum = m->lane_product ? m->lane_product(e, CPU_FLOATS, a, lane, b, acc) : NULL;
+    return sum ? sum : em_fma(e, cpu_lane(e, a, lane, em_lanes_of(b)), b, acc);
+}

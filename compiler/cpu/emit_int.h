@@ -19,6 +19,9 @@ LLVMValueRef cpu_dot_bf16(struct em *e, LLVMValueRef a, LLVMValueRef b, LLVMValu
 LLVMValueRef cpu_dot_halves(struct em *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef acc);
 /* The even (which: 0) or the odd bytes of each 32-bit lane as two 16-bit numbers. */
 LLVMValueRef cpu_half_of(struct em *e, LLVMValueRef groups, int which, bool is_unsigned);
+/* That lane of v, n times; acc + the products of b and it, by the machine's instruction or LLVM's choice. */
+LLVMValueRef cpu_lane(struct em *e, LLVMValueRef v, int lane, int n);
+LLVMValueRef cpu_lane_fma(struct em *e, LLVMValueRef a, int lane, LLVMValueRef b, LLVMValueRef acc);
 /* The same by multiplications of 32-bit lanes: any number of them, no instruction of its own. */
 LLVMValueRef cpu_dot_bytes_plain(struct em *e, LLVMValueRef u, LLVMValueRef s, LLVMValueRef acc);
 /* For each lane its bytes at p, p + step, .. (n of them, at most four; then zeros) side by side in 32 bits. */

@@ -150,8 +150,7 @@ static bool halves(const struct pass_machine *m, const struct ir_node *n)
 {
     ir_type w = n->in[1].value->type;
     bool weights = ir_const_of(n->in[1].value) != NULL;
-    const struct cpu_machine *cpu = (const struct cpu_machine *)m;
-    if (!cpu->multiplies_f16 || cpu->emit.vector_bytes < 64)
+    if (!((const struct cpu_machine *)m)->multiplies_f16)
         return false;
     if (n->op == IR_matmul)
         return (weights && w->rank == 2) || reused(n);

@@ -244,6 +244,12 @@ struct acc {
     LLVMValueRef at[64];
 };
 
+/* Channels whose values are lanes of one vector, where LLVM finds no instruction that reads one for all; 1: it does. */
+static int by_lane(const struct em *e)
+{
+    return em_cpu(e)->lane_product ? em_cpu(e)->lane_bytes / 4 : 1;
+}
+
 /* Products of mr tiles with two vectors of u, `unroll` channels a time; `lines` cache lines from `next` on are fetched
  * meanwhile. */
 static void products(struct wg *g, LLVMValueRef a, LLVMValueRef b, int mr, LLVMValueRef next, int lines,
@@ -251,21 +257,25 @@ static void products(struct wg *g, LLVMValueRef a, LLVMValueRef b, int mr, LLVMV
 {
     struct em *e = g->e;
     struct em_loop l;
-    int lanes = cpu_lanes(em_cpu(e), 4), n = mr * 2, unroll = 2;
+    int lanes = cpu_lanes(em_cpu(e), 4), n = mr * 2, by = by_lane(e), unroll = by > 1 ? by : 2;
+    LLVMValueRef av[64];
     em_loop_begin(e, &l, em_below(e, em_i64(e, g->channels)), em_i64(e, unroll), "k");
     for (int i = 0; i < n; i++)
         acc->at[i] = em_loop_carry(e, &l, acc->at[i]);
-    for (int i = 0; i < lines; i++)
-        em_prefetch(e, at(g, next, add(g, mul(g, l.iv, lines * LINE / unroll), i * LINE)), 2);
+    for (int i = 0; i < lines * unroll / 2; i++)
+        em_prefetch(e, at(g, next, add(g, mul(g, l.iv, lines * LINE / 2), i * LINE)), 2);
     for (int u = 0; u < unroll; u++) {
         LLVMValueRef k = add(g, l.iv, MUTANT(169, u, 0)), row = at(g, b, mul(g, k, PANEL)), from = at(g, a, k), bv[2];
         for (int c = 0; c < 2; c++)
             bv[c] = em_load(e, TCC_F32, at(g, row, em_i64(e, (int64_t)c * lanes)), lanes, NULL, NULL, -1);
         for (int r = 0; r < mr; r++) {
-            LLVMValueRef x = em_load(e, TCC_F32, at(g, from, em_i64(e, r * v_step(g))), 1, NULL, NULL, -1);
-            x = em_splat(e, x, lanes);
-            for (int c = 0; c < 2; c++)
-                acc->at[r * 2 + c] = em_fma(e, x, bv[c], acc->at[r * 2 + c]);
+            if (u % by == 0)
+                av[r] = em_load(e, TCC_F32, at(g, from, em_i64(e, r * v_step(g))), by, NULL, NULL, -1);
+            LLVMValueRef x = by > 1 ? NULL : em_splat(e, av[r], lanes);
+            for (int c = 0; c < 2; c++) {
+                LLVMValueRef *sum = &acc->at[r * 2 + c];
+                *sum = x ? em_fma(e, x, bv[c], *sum) : cpu_lane_fma(e, av[r], u, bv[c], *sum);
+            }
         }
     }
     for (int i = 0; i < n; i++)
@@ -351,6 +361,8 @@ static void multiply(struct wg *g, LLVMValueRef u)
     struct em *e = g->e;
     struct em_loop z;
     struct panel p = {.lanes = cpu_lanes(em_cpu(e), 4), .most = (em_cpu(e)->registers - 2 - (e->m->fma ? 1 : 2)) / 2};
+    if (by_lane(e) > 1 && p.most > em_cpu(e)->lane_rows)
+        p.most = em_cpu(e)->lane_rows;
     em_loop_begin(e, &z, em_below(e, em_i64(e, g->frequencies)), em_i64(e, 1), "z");
     p.z = z.iv;
     p.weights = at(g, u, mul(g, z.iv, g->channels * PANEL));

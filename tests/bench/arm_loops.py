@@ -113,7 +113,7 @@ def main():
         for name, model in models().items():
             write(path, *model)
             for cpu in args.cpus or PIPES:
-                for kind, options in (("bytes", ()),) if "bytes" in name else (("f32", ()), ("bf16", ("--auto-cast=matmul",))) if "product 128" in name else (("f32", ()),):
+                for kind, options in (("bytes", ()),) if "bytes" in name else (("f32", ()), ("bf16", ("--auto-cast=matmul",)), ("f16", ("--auto-cast=matmul", "--auto-cast-type=fp16"))) if "product 128" in name else (("f32", ()),):
                     block = inner_loop(build, path, cpu, options)
                     cycles, busy = measure(block, cpu)
                     if args.show == f"{name}:{cpu}":

@@ -269,6 +269,7 @@ static void describe(struct cpu_machine *m)
     m->lane_rows = sve256 ? 8 : m->registers; /* SVE's number a register by three bits */
     m->lane_product = sve256 ? lane_product : NULL;
     m->multiplies_bf16 = m->squares_bf16 = has(m, ARM_BF16);
+    m->multiplies_f16 = has(m, ARM_FP16);
     m->squares_bytes = has(m, ARM_I8MM);
     m->square_product = square_product;
     m->dot_bf16 = dot_bf16;

@@ -137,7 +137,7 @@ static void describe(struct cpu_machine *m)
     m->emit.flushed_bf16 = has(m, X86_AVX512BF16) ? flushed_bf16 : NULL;
     m->multiplies_bytes = has(m, X86_AVX512VNNI) || (has(m, X86_AVXVNNI) && m->emit.vector_bytes <= 32);
     m->multiplies_bf16 = has(m, X86_AVX512BF16) && !has(m, X86_AVX512FP16);
-    m->multiplies_f16 = has(m, X86_AVX512FP16);
+    m->multiplies_f16 = has(m, X86_AVX512FP16) && m->emit.vector_bytes == 64;
     m->shuffles_bytes = has(m, X86_AVX512BW);
     m->dot_bytes = m->multiplies_bytes ? dot_bytes : dot_bytes_by_halves;
     m->dot_halves = dot_halves;
