@@ -57,13 +57,13 @@ static bool is_element(const struct ir_value *v, const struct ir_value *all)
 /* Is operand `piece` of the node of g's dest what g stores, or made of what it collects by nodes of one operand? */
 static bool is_piece(const struct kn_group *g)
 {
-    const struct ir_node *n = g->dest->def;
-    if (!n || g->piece >= n->nin)
+    const struct ir_node *n = g->results[0].into->def;
+    if (!n || g->results[0].piece >= n->nin)
         return false;
-    const struct ir_value *v = n->in[g->piece].value;
+    const struct ir_value *v = n->in[g->results[0].piece].value;
     for (int i = 0; i < KN_MAX_VIEWS && g->collects && v && v != g->collects && v->def && v->def->nin == 1; i++)
         v = v->def->in[0].value;
-    return v == (g->collects ? g->collects : g->value);
+    return v == (g->collects ? g->collects : g->results[0].value);
 }
 
 static void place(struct checker *c, const struct ir_value *into, int piece)
@@ -77,24 +77,30 @@ static void place(struct checker *c, const struct ir_value *into, int piece)
 static bool check_group(struct checker *c, const struct kn_group *g)
 {
     const struct ir_func *f = c->f;
-    const struct ir_value *stored = g->collects ? g->collects : g->value;
-    if (!g->root || !of_func(f, g->value) || (g->collects && !of_func(f, g->collects)) ||
-        (!g->collects && (g->root->nout != 1 || !of_func(f, g->root->out[0]))))
+    const struct ir_value *stored = g->collects ? g->collects : g->results[0].value;
+    if (!g->root || !of_func(f, g->results[0].value) || (g->collects && !of_func(f, g->collects)) ||
+        (!g->collects && (g->root->nout < 1 || !of_func(f, g->root->out[0]))))
         return bad(c, g->root, "what it stores is no value of the function");
-    if (g->collects && !is_element(g->value, g->collects))
+    if (g->collects && !is_element(g->results[0].value, g->collects))
         return bad(c, g->root, "it stores what is no element of what it collects");
     if (g->anchor && g->anchor->block != g->root->block)
         return bad(c, g->root, "its anchor stands in another block");
     for (int i = 0; i < g->nnodes; i++)
         if (g->nodes[i]->block != g->root->block)
             return bad(c, g->root, "a node stands in another block");
-    if (g->dest && (!of_func(f, g->dest) || !is_piece(g)))
+    if (g->results[0].into && (!of_func(f, g->results[0].into) || !is_piece(g)))
         return bad(c, g->root, "it stores into a value of which its own is no such piece");
-    if (!g->dest && c->stored[stored->id])
+    if (!g->results[0].into && c->stored[stored->id])
         return bad(c, g->root, "another group stores its value");
-    c->stored[stored->id] |= !g->dest;
-    if (g->dest)
-        place(c, g->dest, g->piece);
+    c->stored[stored->id] |= !g->results[0].into;
+    if (g->results[0].into)
+        place(c, g->results[0].into, g->results[0].piece);
+    for (int i = 1; i < g->nresults; i++) {
+        const struct ir_value *v = g->results[i].value;
+        if (!of_func(f, v) || c->stored[v->id])
+            return bad(c, g->root, "a further result is no value of the function, or another group's");
+        c->stored[v->id] = true;
+    }
     return !g->kernel || check_kernel(c, g);
 }
 

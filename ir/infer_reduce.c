@@ -96,11 +96,11 @@ static bool heads_fit(struct ir_ctx *ctx, ir_expr heads, ir_expr groups)
     return ir_expr_eq(ctx, all, heads) != IR_NO;
 }
 
-/* Operands q, k and v (-1: there is none) of rank 4; the mask is number `mask`, if it is there. */
-static bool infer_attended(struct ir_ctx *ctx, struct ir_node *n, int v_at, int mask_at)
+/* Operands q, k and v of rank 4; the mask is number `mask`, if it is there. */
+static bool infer_attended(struct ir_ctx *ctx, struct ir_node *n, int mask_at)
 {
-    ir_type q = infer_tensor(ctx, n, 0), k = infer_tensor(ctx, n, 1), v = v_at < 0 ? k : infer_tensor(ctx, n, v_at);
-    if (!q || !k || !v || !infer_same_dtype(ctx, n, 0, 1) || (v_at >= 0 && !infer_same_dtype(ctx, n, 0, v_at)))
+    ir_type q = infer_tensor(ctx, n, 0), k = infer_tensor(ctx, n, 1), v = infer_tensor(ctx, n, 2);
+    if (!q || !k || !v || !infer_same_dtype(ctx, n, 0, 1) || !infer_same_dtype(ctx, n, 0, 2))
         return false;
     if (!tcc_is_float(q->dtype) || q->rank != 4 || k->rank != 4 || v->rank != 4)
         return infer_fail(ctx, n, "q, k and v must be float tensors of rank 4, got %s, %s and %s", ir_type_text(ctx, q),
@@ -123,28 +123,23 @@ static bool infer_attended(struct ir_ctx *ctx, struct ir_node *n, int v_at, int 
     return true;
 }
 
-INFER(attention)
-{
-    if (!infer_attended(ctx, n, 2, 3))
-        return false;
-    ir_type q = n->in[0].value->type, v = n->in[2].value->type;
-    return infer_set(ctx, n, 0, q->dtype, 4, (ir_expr[]){q->dim[0], q->dim[1], q->dim[2], v->dim[3]});
-}
-
 static enum tcc_dtype wide_of(ir_type t)
 {
     return tcc_small_float((enum tcc_dtype)t->dtype) ? TCC_F32 : (enum tcc_dtype)t->dtype;
 }
 
-INFER(attention_lse)
+INFER(attention)
 {
-    ir_type q = infer_attended(ctx, n, -1, 2) ? n->in[0].value->type : NULL;
-    return q && infer_set(ctx, n, 0, wide_of(q), 3, q->dim);
+    if (!infer_attended(ctx, n, 3))
+        return false;
+    ir_type q = n->in[0].value->type, v = n->in[2].value->type;
+    return infer_set(ctx, n, 0, q->dtype, 4, (ir_expr[]){q->dim[0], q->dim[1], q->dim[2], v->dim[3]}) &&
+           (n->nout == 1 || infer_set(ctx, n, 1, wide_of(q), 3, q->dim));
 }
 
 INFER(attention_grad)
 {
-    if (!infer_attended(ctx, n, 2, 6) || !infer_same_dtype(ctx, n, 0, 3) || !infer_tensor(ctx, n, 4) ||
+    if (!infer_attended(ctx, n, 6) || !infer_same_dtype(ctx, n, 0, 3) || !infer_tensor(ctx, n, 4) ||
         !infer_same_dtype(ctx, n, 4, 5))
         return false;
     ir_type q = n->in[0].value->type, k = n->in[1].value->type, v = n->in[2].value->type, dy = n->in[3].value->type;
@@ -157,9 +152,13 @@ INFER(attention_grad)
         return infer_fail(ctx, n, "dy[b,h,s,e], lse[b,h,s] and delta[b,h,s] don't fit: %s, %s and %s",
                           ir_type_text(ctx, dy), ir_type_text(ctx, n->in[4].value->type),
                           ir_type_text(ctx, n->in[5].value->type));
-    ir_expr rows = n->op == IR_attention_grad_q ? q->dim[2] : k->dim[2],
-            width = n->op == IR_attention_grad_v ? v->dim[3] : q->dim[3];
-    return infer_set(ctx, n, 0, wide_of(q), 4, (ir_expr[]){q->dim[0], q->dim[1], rows, width});
+    if (n->op == IR_attention_grad_q)
+        return infer_set(ctx, n, 0, wide_of(q), 4, q->dim);
+    for (int i = 0; i < 2; i++)
+        if (!infer_set(ctx, n, i, wide_of(q), 4,
+                       (ir_expr[]){q->dim[0], q->dim[1], k->dim[2], i ? q->dim[3] : v->dim[3]}))
+            return false;
+    return true;
 }
 
 INFER(topk)
@@ -181,9 +180,8 @@ INFER(topk)
                           ir_type_text(ctx, places));
     memcpy(dims, t->dim, (size_t)t->rank * sizeof *dims);
     dims[axis] = k->e;
-    bool values = n->op != IR_topk_positions;
-    return infer_set(ctx, n, 0, values ? (enum tcc_dtype)t->dtype : TCC_I64, t->rank, dims) &&
-           (n->nout == 1 || infer_set(ctx, n, 1, TCC_I64, t->rank, dims));
+    return infer_set(ctx, n, 0, (enum tcc_dtype)t->dtype, t->rank, dims) &&
+           infer_set(ctx, n, 1, TCC_I64, t->rank, dims);
 }
 
 INFER(random)

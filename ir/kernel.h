@@ -285,19 +285,21 @@ int kn_interp_sample(const struct kn_kernel *k, void *const *args, const int64_t
  * stores it; `root` is the node where it runs, and groups stand in the order in which they run. Moves that are index
  * arithmetic belong to no group: whoever reads them evaluates them. */
 enum { KN_MAX_VIEWS = 8 };
+/* Stored as operand `piece` of the node of `into` (a concat, an interleave, what a scatter starts from), or, NULL, in a
+ * buffer of its own. */
+struct kn_result { struct ir_value *value, *into; int piece; };
+enum { KN_MAX_RESULTS = 2 };
 struct kn_group {
     struct ir_node *root;
-    struct ir_value *value;
-    /* the CONTRACT, WINDOW or ATTENTION node that gives the loop nest; NULL: the value's dims do */
+    /* First what the anchor's first result that is read becomes by the nodes between it and `root`, or `root`'s value.
+     * Then what casts make of the anchor's further results that are read; a cast of the first. */
+    struct kn_result results[KN_MAX_RESULTS];
+    int nresults;
+    /* the CONTRACT, WINDOW, ATTENTION or SORT node that gives the loop nest; NULL: the first result's dims do */
     struct ir_node *anchor;
-    /* a cast of `value`, or another node's value from the same operands, that is stored as well; or NULL */
-    struct ir_value *second;
-    /* the value is stored as piece `piece` of this one (a concat, an interleave, what a scatter starts from) */
-    struct ir_value *dest;
-    int piece;
     bool updates;                /* the updates of a scatter, behind the copy of its data */
-    /* what a loop collects, whose element `value` is: it is stored in each iteration, at the yield, which is `root`; or
-     * NULL. `dest` has it through at most KN_MAX_VIEWS moves of one operand each */
+    /* what a loop collects, whose element the result is: it is stored in each iteration, at the yield, which is `root`;
+     * or NULL. `into` has it through at most KN_MAX_VIEWS moves of one operand each */
     struct ir_value *collects;
     int nnodes, cap;
     struct ir_node **nodes;      /* evaluated in it */

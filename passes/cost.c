@@ -87,12 +87,11 @@ double pass_flops(const struct pass_sizes *z, const struct ir_node *n, bool *con
             work *= pass_extent(z, w->dim[i]);
         return 2 * work;
     }
-    if (n->op == IR_attention_lse)
-        return 2 * work * pass_extent(z, n->in[1].value->type->dim[2]) * pass_extent(z, n->in[1].value->type->dim[3]);
-    if (kind == IR_K_ATTENTION) /* a gradient has three products, or two */
-        return (n->op == IR_attention_grad_q || n->op == IR_attention_grad_k ? 6 : 4) * work *
-               pass_extent(
-                   z, n->in[n->op == IR_attention_grad_k || n->op == IR_attention_grad_v ? 0 : 1].value->type->dim[2]);
+    if (kind == IR_K_ATTENTION) { /* products of one size: two; by q three; by v and k four, of two results */
+        bool forward = n->op == IR_attention || n->op == IR_attention_lse;
+        return (n->op == IR_attention_grad_q ? 6 : 4) * (forward ? pass_elements(z, n->out[0]->type) : work) *
+               pass_extent(z, n->in[n->op == IR_attention_grad_vk ? 0 : 1].value->type->dim[2]);
+    }
     if (kind == IR_K_WINDOW || kind == IR_K_REDUCE || kind == IR_K_SCAN)
         for (int i = 0; i < n->nin; i++)
             work += n->in[i].value ? pass_elements(z, n->in[i].value->type) : 0;

@@ -10,7 +10,7 @@
  *   anchor.c   kernels around a contraction, window or scatter, whose loop nest they prescribe
  *   steps.c    blocks -> plan steps; buffers; control flow; symbols bound while running
  *   attention.c  the kernel of attention
- *   sort.c     the kernel of topk
+ *   sort.c     the kernel of sort
  *   winograd.c  the kernel of a convolution by F(4x4, 3x3) or F(2x2, 3x3)
  *   part.c     buffers that are parts of a concat's
  *   update.c   concats that overwrite a part of a state variable's value
@@ -38,21 +38,16 @@
 #include "passes/pass.h"
 
 struct lw_group {
-    /* where in the block the kernel runs; computes `value`, or is what `into` belongs to */
+    /* where in the block the kernel runs; computes the first result, or is what that is stored into */
     struct ir_node *root;
-    struct ir_value *value;          /* what the kernel computes and stores */
-    struct ir_node *anchor;          /* CONTRACT, WINDOW: gives the loop nest; NULL: the root's dims do */
+    struct kn_result results[KN_MAX_RESULTS];        /* what the kernel computes and stores: see kn_group */
+    int nresults;
+    struct ir_node *anchor;          /* gives the loop nest; NULL: the root's dims do */
     struct kn_kernel *kernel;
     struct ir_value **values;        /* per kernel operand; NULL: local */
-    /* a cast of `value` that the kernel stores as well, or what lw_beside() says; or NULL */
-    struct ir_value *second;
-    /* it is stored into this value's buffer: a concat or interleave of which it is a piece, or the copy that a scatter
-     * updates; NULL: into its own */
-    struct ir_value *dest;
-    int piece;                       /* which of its pieces */
-    ir_expr dest_offset[TCC_MAX_RANK];       /* index i of the value is index i * step + offset there */
-    int64_t dest_step[TCC_MAX_RANK];
-    ir_expr dest_start;              /* where lw->start stands in dest_offset: what that is of this group; else NULL */
+    ir_expr into_offset[TCC_MAX_RANK];       /* index i of the first result is index i * step + offset of its `into` */
+    int64_t into_step[TCC_MAX_RANK];
+    ir_expr into_start;              /* where lw->start stands in into_offset: what that is of this group; else NULL */
     bool updates;                    /* the second kernel of a scatter: see lw_build_scatter */
     struct ir_value *collects;       /* what a loop collects, an element of which it stores: see scan.c */
     ir_expr *sizes;                  /* of the launch, where they are not the kernel's own */
@@ -211,19 +206,19 @@ bool lw_build_scatter(struct lw *lw, struct lw_group *g);
 ir_expr lw_inner_dim(struct kb *k, ir_expr extent, uint32_t *set);
 int lw_operand(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx, enum tcc_dtype acc);
 int lw_reduce(struct kb *k, int stage, enum kn_reducer r, enum tcc_dtype dtype, int id);
-/* Last stage: `acc` is the anchor's value at idx; cast to its type, then the epilogue, then the store. */
+/* The anchor's first result that is read; of how many that is so (1 without an anchor): the group's first results. */
+struct ir_value *lw_anchored(const struct lw_group *g);
+int lw_nanchored(const struct lw_group *g);
+/* Result `which` of the anchor, if it is read, is `id` at idx: stored in that stage, which it ends, the first one as
+ * lw_finish() does, others through their casts. */
+bool lw_store_result(struct kb *k, const struct lw_group *g, int which, int stage, const ir_expr *idx, int id);
+/* Last stage: `acc` is the anchor's first result at idx; cast to its type, then the epilogue, then the store. */
 bool lw_finish(struct kb *k, const struct lw_group *g, int stage, const ir_expr *idx, int acc);
 /* follows the anchor's element */
 bool lw_push_to_root(struct kb *k, const struct lw_group *g, const ir_expr *idx, ir_expr *out);
 bool lw_build_winograd(struct kb *k, struct lw_group *g);                /* winograd.c */
 bool lw_build_attention(struct kb *k, struct lw_group *g);               /* attention.c */
-bool lw_build_topk(struct kb *k, struct lw_group *g);                    /* sort.c */
-/* In a stage of its own, which it ends: what the group stores beside its value. */
-void lw_store_second(struct kb *k, const struct lw_group *g, int stage, const ir_expr *idx, int id);
-const struct ir_node *lw_beside(const struct lw_group *g);
-/* A group of attention also stores the rows' logarithms, one of a gradient by k also that by v, one of sorted values
- * also their positions, where the same operands' are wanted. */
-void lw_take_beside(struct lw *lw, struct lw_group *g);
+bool lw_build_sort(struct kb *k, struct lw_group *g);                    /* sort.c */
 /* Makes sums of many sizes in g's finished kernel sizes of their own; `sizes`: what its launch gives for k->sizes.
  * Returns what it then gives. */
 ir_expr *lw_shorten_sums(struct lw *lw, struct kn_kernel *k, ir_expr *sizes);    /* sums.c */

@@ -71,13 +71,11 @@ struct pass_machine {
      * TCC_F32: cast first; TCC_F16: scaled and cast, from a 16-bit type where `reduced` allows sums of products in f16.
      * NULL: all as they are. */
     enum tcc_dtype (*product_type)(const struct pass_machine *m, const struct ir_node *n, bool reduced);
-    /* Can it run that attention node as one kernel? NULL: none. */
-    bool (*attention)(const struct pass_machine *m, const struct ir_node *n);
-    /* That attention_lse or attention_grad_q, _k, _v; of an attention node: can it run those, so that its gradient
-     * should be made of them? NULL: none. */
-    bool (*attention_grad)(const struct pass_machine *m, const struct ir_node *n);
-    /* Can it run that topk node as kernels (topk_values, topk_positions)? NULL: none; a library op does. */
-    bool (*topk)(const struct pass_machine *m, const struct ir_node *n);
+    /* Has it a kernel for that result of that ATTENTION or SORT node? NULL: for none; a library op sorts, and attention
+     * is spelled out. */
+    bool (*takes)(const struct pass_machine *m, const struct ir_node *n, int result);
+    /* And for the gradient of that ATTENTION node, and what that reads, so that it should be made of them? NULL: no. */
+    bool (*takes_gradient)(const struct pass_machine *m, const struct ir_node *n);
     /* Should that 3x3 conv node, with constant weights, run by Winograd's F(4x4, 3x3) (4), F(2x2, 3x3) (2) or directly
      * (0)? NULL: directly. */
     int (*winograd)(const struct pass_machine *m, const struct ir_node *n);

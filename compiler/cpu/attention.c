@@ -96,12 +96,14 @@ struct at_scratch at_scratch(const struct at *a)
     return s;
 }
 
-bool cpu_attention(const struct pass_machine *m, const struct ir_node *n)
+bool cpu_takes(const struct pass_machine *m, const struct ir_node *n, int result)
 {
+    if (n->op != IR_attention && n->op != IR_attention_lse)
+        return false;
     ir_type q = n->in[0].value->type, v = n->in[2].value->type;
     int64_t d = ir_const_or(q->dim[3], -1), e = ir_const_or(v->dim[3], -1);
     (void)m;
-    return q->dtype == TCC_F32 && d >= 1 && d <= MOST_WIDTH && e >= 1 && e <= MOST_WIDTH;
+    return !result && q->dtype == TCC_F32 && d >= 1 && d <= MOST_WIDTH && e >= 1 && e <= MOST_WIDTH;
 }
 
 static bool schedule_attention(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kernel *k)

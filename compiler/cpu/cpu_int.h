@@ -107,7 +107,7 @@ extern const struct cpu_template *const cpu_templates[];      /* tried in this o
 /* Results along an axis of a tile by which winograd.c runs that conv node faster than the direct way; 0: none. */
 int cpu_winograd(const struct pass_machine *m, const struct ir_node *n);
 /* Can attention.c run that ATTENTION node? */
-bool cpu_attention(const struct pass_machine *m, const struct ir_node *n);
+bool cpu_takes(const struct pass_machine *m, const struct ir_node *n, int result);
 /* Layout chooser for weights, activations (struct pass_machine's layout); layout.c and contract.c. */
 kn_layout cpu_layout(const struct pass_machine *m, struct ir_ctx *ctx, const struct ir_node *n, int operand);
 /* More answers of struct pass_machine (layout.c). */

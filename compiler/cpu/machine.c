@@ -183,7 +183,7 @@ static void fill_machine(struct ir_ctx *ctx, struct cpu_machine *m, const char *
     m->isa->describe(m);
     m->pass.name = arch;
     m->pass.layout = cpu_layout;
-    m->pass.attention = cpu_attention;
+    m->pass.takes = cpu_takes;
     m->pass.product_type = cpu_product_type;
     m->pass.product_group = cpu_product_group;
     m->pass.group_channels = cpu_group_channels;

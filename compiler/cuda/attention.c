@@ -697,17 +697,9 @@ static bool takes(ir_type q, ir_type v, bool gradient)
            e <= MOST && lay_out(&s, (int)d, (int)e, (enum tcc_dtype)q->dtype, 0, 0, false);
 }
 
-bool cuda_attention(const struct pass_machine *m, const struct ir_node *n)
+bool cuda_takes_attention(const struct ir_node *n, bool gradient)
 {
-    (void)m;
-    return takes(n->in[0].value->type, n->in[2].value->type, false);
-}
-
-bool cuda_attention_grad(const struct pass_machine *m, const struct ir_node *n)
-{
-    (void)m;
-    bool alone = n->op == IR_attention_lse;
-    return takes(n->in[0].value->type, alone ? NULL : n->in[2].value->type, !alone);
+    return takes(n->in[0].value->type, n->in[2].value->type, gradient);
 }
 
 int64_t cuda_attention_bytes(struct ir_ctx *ctx, const struct kn_kernel *k)

@@ -123,8 +123,8 @@ int cuda_product_bytes(struct ir_ctx *ctx, const struct kn_kernel *k);
 bool cuda_may_fp8(struct ir_ctx *ctx, const struct kn_kernel *k);
 /* Those of a block that runs attention; 0: the kernel is none that the template takes. (attention.c) */
 int64_t cuda_attention_bytes(struct ir_ctx *ctx, const struct kn_kernel *k);
-bool cuda_attention(const struct pass_machine *m, const struct ir_node *n);         /* pass_machine.attention */
-bool cuda_attention_grad(const struct pass_machine *m, const struct ir_node *n);    /* pass_machine.attention_grad */
+/* Are there kernels for an ATTENTION node, or (gradient) for one's gradient? */
+bool cuda_takes_attention(const struct ir_node *n, bool gradient);
 enum { CUDA_LEAST_ROWS = 16 };                 /* rows and columns of a product that has a template */
 enum { CUDA_MOST_STATIC = 48 << 10 };        /* bytes of shared memory that a function may declare */
 /* The kernel as that machine runs it: with the schedule that it has, chosen for the newest of the artifact's machines,

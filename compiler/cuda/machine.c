@@ -33,12 +33,21 @@ static const struct pass_cost *cost(const struct pass_machine *m)
     return &device;
 }
 
-static bool topk(const struct pass_machine *m, const struct ir_node *n)
+static bool takes(const struct pass_machine *m, const struct ir_node *n, int result)
 {
     ir_type t = n->in[0].value->type;
     enum tcc_class class = tcc_dtype_class((enum tcc_dtype)t->dtype);
     (void)m;
+    if (ir_op_info(n->op)->kind == IR_K_ATTENTION)
+        return cuda_takes_attention(n, n->op != IR_attention && n->op != IR_attention_lse);
+    (void)result;
     return t->rank > 0 && class != TCC_CLASS_STRING && class != TCC_CLASS_COMPLEX;
+}
+
+static bool takes_gradient(const struct pass_machine *m, const struct ir_node *n)
+{
+    (void)m;
+    return cuda_takes_attention(n, true);
 }
 
 /* 8-bit floats that the tensor cores multiply as such: the product's factor is then what memory holds. */
@@ -77,11 +86,10 @@ const struct cuda_machine *cuda_machine_make(struct ir_ctx *ctx, const char *arc
     m->pass = (struct pass_machine){.name = "cuda",
                                     .memory = &memory,
                                     .customs = true,
-                                    .attention = cuda_attention,
-                                    .attention_grad = cuda_attention_grad,
+                                    .takes = takes,
+                                    .takes_gradient = takes_gradient,
                                     .materialise = materialise,
                                     .layout = cuda_layout,
-                                    .topk = topk,
                                     .cost = cost,
                                     .schedule = cuda_choose_schedule,
                                     .verify_schedule = cuda_verify_schedule,

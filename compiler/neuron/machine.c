@@ -30,12 +30,11 @@ static bool lacks(const struct pass_machine *m, enum tcc_dtype d)
 
 /* As attention.c takes it: known sizes, rows, keys and values of one type; what it finds too large then is a kernel of
  * the lanes'. */
-static bool attention(const struct pass_machine *m, const struct ir_node *n)
+static bool attention(const struct ir_node *n)
 {
     enum { LEAST_ROWS = 16, MOST_KEYS = 8192, MOST_WIDTH = 128 };
     ir_type q = n->in[0].value->type;
     int64_t size[3][4];
-    (void)m;
     if (q->dtype != TCC_F32 && q->dtype != TCC_BF16 && q->dtype != TCC_F16)
         return false;
     for (int i = 0; i < 3; i++)
@@ -46,14 +45,18 @@ static bool attention(const struct pass_machine *m, const struct ir_node *n)
            size[1][2] <= MOST_KEYS;
 }
 
+static bool is_forward(const struct ir_node *n)
+{
+    return n->op == IR_attention || n->op == IR_attention_lse;
+}
+
 /* As attention_grad.c takes them: nothing of a head is loaded twice, and a mask that says something else for each query
  * and key would be, point by point. */
-static bool attention_grad(const struct pass_machine *m, const struct ir_node *n)
+static bool takes_gradient(const struct pass_machine *m, const struct ir_node *n)
 {
     enum { LEAST_ROWS = 16, MOST_BYTES = 8 << 10 };
-    bool lse = n->op == IR_attention_lse;
-    const struct ir_value *q = n->in[0].value, *v = n->in[lse ? 1 : 2].value, *mask = NULL;
-    int at = lse ? 2 : n->op == IR_attention ? 3 : 6;
+    const struct ir_value *q = n->in[0].value, *v = n->in[2].value, *mask = NULL;
+    int at = is_forward(n) ? 3 : 6;
     int64_t rows, keys, width, last;
     (void)m;
     if (n->nin > at)
@@ -72,15 +75,21 @@ static bool attention_grad(const struct pass_machine *m, const struct ir_node *n
 }
 
 /* As eights.c sorts. */
-static bool topk(const struct pass_machine *m, const struct ir_node *n)
+static bool sorts(const struct ir_node *n)
 {
     ir_type t = n->in[0].value->type;
     int axis = (int)ir_get_i(n, IR_ATTR_axis, 0);
     int64_t length, k;
-    (void)m;
     return (t->dtype == TCC_F32 || t->dtype == TCC_F16 || t->dtype == TCC_BF16) && ir_get_i(n, IR_ATTR_largest, 1) &&
            t->rank > 0 && ir_is_const(t->dim[axis], &length) && length > 0 &&
            ir_is_const(ir_attr(n, IR_ATTR_k)->e, &k) && k > 0 && k <= NK_SORTED;
+}
+
+static bool takes(const struct pass_machine *m, const struct ir_node *n, int result)
+{
+    if (ir_op_info(n->op)->kind == IR_K_SORT)
+        return sorts(n);
+    return is_forward(n) && !result ? attention(n) : takes_gradient(m, n);
 }
 
 static bool runs(const struct pass_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k)
@@ -134,9 +143,8 @@ const struct nk_machine *nk_machine_make(struct ir_ctx *ctx, const char *arch)
                                         .silent = true,
                                         .cost = cost,
                                         .lacks = lacks,
-                                        .attention = attention,
-                                        .attention_grad = attention_grad,
-                                        .topk = topk,
+                                        .takes = takes,
+                                        .takes_gradient = takes_gradient,
                                         .runs = runs,
                                         .schedule = schedule,
                                         .verify_schedule = verify_schedule};

@@ -160,7 +160,8 @@ struct attention {
     struct ir_value
         *factor; /* that q has in front of the op, where the heads' size is known only at run time; else NULL */
     double scale, dropout;
-    bool causal;
+    bool causal, sums;    /* sums: the logarithms of the rows' sums are wanted, */
+    struct ir_value *lse; /* which these are, once made; or NULL */
 };
 
 /* As [batch, heads, length, size]. */
@@ -235,9 +236,11 @@ static struct ir_value *attention(struct pt2 *p, struct attention *a)
         y = a->k && a->v ? spelled_out(p, a) : NULL;
     } else {
         struct ir_value *in[] = {q, k, v, a->mask ? imp_to_rank(p->im, a->mask, 4) : NULL};
-        y = imp_op(p->im, IR_attention, in[3] ? 4 : 3, in,
-                   IR_ATTRS(ir_attr_f(IR_ATTR_scale, a->scale), ir_attr_i(IR_ATTR_causal, a->causal),
-                            ir_attr_s(IR_ATTR_mode, "zero")));
+        struct ir_node *n = ir_build(&p->im->b, a->sums ? IR_attention_lse : IR_attention, 4, in,
+                                     IR_ATTRS(ir_attr_f(IR_ATTR_scale, a->scale), ir_attr_i(IR_ATTR_causal, a->causal),
+                                              ir_attr_s(IR_ATTR_mode, "zero")));
+        y = n ? n->out[0] : NULL;
+        a->lse = n && a->sums ? n->out[1] : NULL;
     }
     return y ? imp_reshape(p->im, y, rank, dims) : NULL;
 }
@@ -282,8 +285,9 @@ static const struct ir_attr *scores_attrs(struct pt2 *p, const struct attention 
 /* The second result of the decomposed form: the logarithm of each row's sum of exp(scores). */
 static struct ir_value *row_sums(struct pt2 *p, const struct attention *a)
 {
-    struct ir_value *in[] = {a->q, a->k, a->mask ? imp_to_rank(p->im, a->mask, 4) : NULL};
-    return imp_op(p->im, IR_attention_lse, in[2] ? 3 : 2, in, scores_attrs(p, a));
+    struct ir_value *in[] = {a->q, a->k, a->v, a->mask ? imp_to_rank(p->im, a->mask, 4) : NULL};
+    struct ir_node *n = ir_build(&p->im->b, IR_attention_lse, 4, in, scores_attrs(p, a));
+    return n ? n->out[1] : NULL;
 }
 
 /* The gradient by keys or values of q's heads, summed over the heads that share one. */
@@ -301,7 +305,6 @@ static struct ir_value *shared_heads(struct pt2 *p, struct ir_value *g, const st
  * key, value */
 bool aten_sdpa_backward(struct pt2 *p)
 {
-    static const enum ir_op ops[] = {IR_attention_grad_q, IR_attention_grad_k, IR_attention_grad_v};
     struct attention a = {0};
     struct imp *im = p->im;
     const int64_t last = 3;
@@ -322,24 +325,28 @@ bool aten_sdpa_backward(struct pt2 *p)
                              lse,
                              imp_reduce(im, IR_reduce_sum, product, 1, &last, false),
                              a.mask ? imp_to_rank(im, a.mask, 4) : NULL};
-    for (int k = 0; k < 3; k++) {
-        struct ir_value *g = pt2_wants(p, k) ? imp_op(im, ops[k], in[6] ? 7 : 6, in, scores_attrs(p, &a)) : NULL;
+    struct ir_node *by = NULL;
+    for (int k = 0; k < 3 && in[5]; k++) {
+        if (!pt2_wants(p, k))
+            continue;
+        if (k < 2 || !pt2_wants(p, 1))
+            by = ir_build(&im->b, k ? IR_attention_grad_vk : IR_attention_grad_q, 7, in, scores_attrs(p, &a));
+        struct ir_value *g = by ? by->out[k == 1] : NULL;
         if (g && !k && a.factor)
             g = imp_bin(im, IR_mul, g, imp_cast(im, a.factor, imp_dtype(g)));
-        if (pt2_wants(p, k) && !pt2_out(p, k, shared_heads(p, g, like[k])))
+        if (!pt2_out(p, k, shared_heads(p, g, like[k])))
             return false;
     }
-    return true;
+    return in[5] != NULL;
 }
 
 /* scaled_dot_product_attention, and the forms that decompositions make of it, which give the logarithms of the sums
  * too, for the backward pass. */
 bool aten_sdpa(struct pt2 *p)
 {
-    struct attention a = {0};
+    struct attention a = {.sums = pt2_nouts(p) > 1 && pt2_wants(p, 1) && pt2_out_type(p, 1) == TCC_F32};
     struct ir_value *y = read_attention(p, &a) ? attention(p, &a) : NULL;
     if (!y || !pt2_out(p, 0, y))
         return false;
-    bool sums = pt2_nouts(p) > 1 && pt2_wants(p, 1) && pt2_out_type(p, 1) == TCC_F32;
-    return !sums || pt2_out(p, 1, row_sums(p, &a));
+    return !a.sums || pt2_out(p, 1, a.lse ? a.lse : row_sums(p, &a));
 }

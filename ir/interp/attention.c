@@ -22,13 +22,12 @@ struct attend {
 
 /* What a softmax of the row takes away from each of its scores: its logarithm's sum of exp(row), at least the lowest
  * finite number. */
-static double log_sum_exp(const double *row, int64_t n, bool *visible)
+static double log_sum_exp(const double *row, int64_t n)
 {
     double max = -INFINITY, sum = 0;
     for (int64_t i = 0; i < n; i++)
         max = row[i] > max || row[i] != row[i] ? row[i] : max;
-    *visible = max != -INFINITY;
-    if (!*visible)
+    if (max == -INFINITY)
         return -FLT_MAX;
     for (int64_t i = 0; i < n; i++)
         sum += exp(row[i] - max);
@@ -94,10 +93,10 @@ static int mask_steps(struct it_call *c, const struct ir_tensor *m, const int64_
     return TCC_OK;
 }
 
-/* Operands q, k and, but for attention_lse, v; the mask is number `mask`, if it is there. */
+/* Operands q, k and v; the mask is number `mask`, if it is there. */
 static int attend_init(struct it_call *c, struct attend *x, int mask)
 {
-    const struct ir_tensor *q = c->in[0], *k = c->in[1], *v = mask > 2 ? c->in[2] : k;
+    const struct ir_tensor *q = c->in[0], *k = c->in[1], *v = c->in[2];
     if (q->rank != 4 || k->rank != 4 || v->rank != 4 || (k->dims[1] ? q->dims[1] % k->dims[1] : q->dims[1]) ||
         v->dims[1] != k->dims[1] || q->dims[0] != k->dims[0] || v->dims[0] != k->dims[0] || q->dims[3] != k->dims[3] ||
         v->dims[2] != k->dims[2])
@@ -122,7 +121,8 @@ int interp_attention(struct it_call *c)
     if (attend_init(c, &x, 3))
         return c->status;
     bool nan = ir_get_s(c->n, IR_ATTR_mode, "zero")[0] == 'n';
-    struct ir_tensor *out = it_out(c, 0, 4, (int64_t[]){x.b, x.h, x.s, x.e});
+    struct ir_tensor *out = it_out(c, 0, 4, (int64_t[]){x.b, x.h, x.s, x.e}),
+                     *lse = c->n->nout > 1 ? it_out(c, 1, 3, (int64_t[]){x.b, x.h, x.s}) : NULL;
     double *mq = it_scratch(c, x.s * x.d, 8), *mk = it_scratch(c, x.t * x.d, 8), *mv = it_scratch(c, x.t * x.e, 8);
     double *scores = it_scratch(c, x.s * x.t, 8), *acc = it_scratch(c, x.s * x.e, 8);
     if (!out || !mq || !mk || !mv || !scores || !acc)
@@ -132,33 +132,15 @@ int interp_attention(struct it_call *c)
         it_load_matrix(c->in[1], keys_of(&x, i) * x.t * x.d, x.d, x.t, true, true, mk);
         it_load_matrix(c->in[2], keys_of(&x, i) * x.t * x.e, x.t, x.e, false, true, mv);
         score_head(&x, i, mq, mk, scores);
-        for (int64_t r = 0; r < x.s; r++)
+        for (int64_t r = 0; r < x.s; r++) {
+            double sum = log_sum_exp(scores + r * x.t, x.t);
+            if (lse)
+                it_store_f64s(lse, i * x.s + r, 1, 1, &sum);
             softmax_row(scores + r * x.t, x.t, nan);
+        }
         memset(acc, 0, (size_t)(x.s * x.e) * sizeof *acc);
         it_gemm_f64(x.s, x.e, x.t, scores, mv, acc);
         it_store_f64s(out, i * x.s * x.e, 1, x.s * x.e, acc);
-    }
-    return TCC_OK;
-}
-
-int interp_attention_lse(struct it_call *c)
-{
-    struct attend x;
-    if (attend_init(c, &x, 2))
-        return c->status;
-    struct ir_tensor *out = it_out(c, 0, 3, (int64_t[]){x.b, x.h, x.s});
-    double *mq = it_scratch(c, x.s * x.d, 8), *mk = it_scratch(c, x.t * x.d, 8), *scores = it_scratch(c, x.s * x.t, 8);
-    if (!out || !mq || !mk || !scores)
-        return c->status;
-    for (int64_t i = 0; i < x.b * x.h; i++) {
-        it_load_matrix(c->in[0], i * x.s * x.d, x.s, x.d, false, true, mq);
-        it_load_matrix(c->in[1], keys_of(&x, i) * x.t * x.d, x.d, x.t, true, true, mk);
-        score_head(&x, i, mq, mk, scores);
-        for (int64_t r = 0; r < x.s; r++) {
-            bool visible;
-            double v = log_sum_exp(scores + r * x.t, x.t, &visible);
-            it_store_f64s(out, i * x.s + r, 1, 1, &v);
-        }
     }
     return TCC_OK;
 }
@@ -219,18 +201,21 @@ int interp_attention_grad(struct it_call *c)
     struct grads m;
     if (attend_init(c, &x, 6))
         return c->status;
-    bool by_q = c->n->op == IR_attention_grad_q, by_v = c->n->op == IR_attention_grad_v;
-    int64_t rows = by_q ? x.s : x.t, width = by_v ? x.e : x.d, terms = by_q ? x.t : x.s;
-    struct ir_tensor *out = it_out(c, 0, 4, (int64_t[]){x.b, x.h, rows, width});
-    if (!out || !make_room(c, &x, &m))
+    bool by_q = c->n->op == IR_attention_grad_q;
+    int64_t rows = by_q ? x.s : x.t, terms = by_q ? x.t : x.s, width[2] = {by_q ? x.d : x.e, x.d};
+    for (int o = 0; o < c->n->nout; o++)
+        it_out(c, o, 4, (int64_t[]){x.b, x.h, rows, width[o]});
+    if (c->status != TCC_OK || !make_room(c, &x, &m))
         return c->status;
     for (int64_t i = 0; i < x.b * x.h; i++) {
         weigh_head(c, &x, i, &m);
-        if (!by_q)
-            transpose(by_v ? m.p : m.ds, x.s, x.t, m.left);
-        memset(m.out, 0, (size_t)(rows * width) * sizeof *m.out);
-        it_gemm_f64(rows, width, terms, by_q ? m.ds : m.left, by_q ? m.k : by_v ? m.dy : m.q, m.out);
-        it_store_f64s(out, i * rows * width, 1, rows * width, m.out);
+        for (int o = 0; o < c->n->nout; o++) { /* by q, or by v and k */
+            if (!by_q)
+                transpose(o ? m.ds : m.p, x.s, x.t, m.left);
+            memset(m.out, 0, (size_t)(rows * width[o]) * sizeof *m.out);
+            it_gemm_f64(rows, width[o], terms, by_q ? m.ds : m.left, by_q ? m.k : o ? m.q : m.dy, m.out);
+            it_store_f64s(c->out[o], i * rows * width[o], 1, rows * width[o], m.out);
+        }
     }
     return TCC_OK;
 }

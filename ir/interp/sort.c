@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sort.c - topk, whole or one of its results: the k largest or smallest along an axis; of equals the lower index, or
- * place, first; NaN is the largest. */
+/* sort.c - topk and sort: the k largest or smallest along an axis; of equals the lower index, or place, first; NaN is
+ * the largest. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,12 +55,10 @@ int interp_topk(struct it_call *c)
                        x->rank ? (long long)x->dims[axis] : 0);
     for (int i = 0; i < x->rank; i++)
         dims[i] = i == axis ? k : x->dims[i];
-    bool one = c->n->nout == 1; /* topk_values or topk_positions */
-    struct ir_tensor *values = c->n->op == IR_topk_positions ? NULL : it_out(c, 0, x->rank, dims),
-                     *indices = c->n->op == IR_topk_values ? NULL : it_out(c, one ? 0 : 1, x->rank, dims);
+    struct ir_tensor *values = it_out(c, 0, x->rank, dims), *indices = it_out(c, 1, x->rank, dims);
     int64_t n = x->dims[axis], inner = it_product(x->dims, axis + 1, x->rank), size = tcc_dtype_bytes(d);
     struct ir_ranked *row = it_scratch(c, n, sizeof *row);
-    if (c->status != TCC_OK || !row || !(values ? values : indices)->nelems)
+    if (c->status != TCC_OK || !row || !values->nelems)
         return c->status;
     for (int64_t r = 0; r < x->nelems / n; r++) {
         int64_t in_at = r / inner * n * inner + r % inner, out_at = r / inner * k * inner + r % inner;
@@ -72,10 +70,8 @@ int interp_topk(struct it_call *c)
         ir_rank(row, n, d, is_float, ir_get_i(c->n, IR_ATTR_largest, 1) != 0);
         for (int64_t i = 0; i < k; i++) {
             const void *from = ir_tensor_at(x, in_at + row[i].from * inner);
-            if (values)
-                memcpy((char *)it_data(values) + (out_at + i * inner) * size, from, (size_t)size);
-            if (indices)
-                ((int64_t *)it_data(indices))[out_at + i * inner] = row[i].index;
+            memcpy((char *)it_data(values) + (out_at + i * inner) * size, from, (size_t)size);
+            ((int64_t *)it_data(indices))[out_at + i * inner] = row[i].index;
         }
     }
     return TCC_OK;

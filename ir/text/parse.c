@@ -100,6 +100,7 @@ struct text_node {
     VEC(const struct kn_layout *) layouts;
     bool has_types;
     struct ir_state *state; /* accessed in the version at this place */
+    int only;               /* an older text's op of one result: 1 + which of the op's it is; 0: all are named */
 };
 
 static bool parse_results(struct parser *p, struct text_node *t)
@@ -238,24 +239,57 @@ static bool parse_regions(struct parser *p, struct ir_node *n)
 /* The written types must be what inference finds. */
 static bool check_types(struct parser *p, const struct text_node *t, const struct ir_node *n)
 {
+    int nout = t->only ? 1 : n->nout;
     if (!t->has_types)
         return true;
-    if (t->types.n != n->nout)
-        return parse_error(p, &t->at, "%s has %d outputs, %d types are written", ir_op_info(t->op)->name, n->nout,
+    if (t->types.n != nout)
+        return parse_error(p, &t->at, "%s has %d outputs, %d types are written", ir_op_info(t->op)->name, nout,
                            t->types.n);
-    for (int i = 0; i < n->nout; i++) {
-        if (n->out[i]->type != t->types.at[i])
+    for (int i = 0; i < nout; i++) {
+        ir_type type = n->out[t->only ? t->only - 1 : i]->type;
+        if (type != t->types.at[i])
             return parse_error(p, &t->at, "%s: output %d is %s; the text says %s", ir_op_info(t->op)->name, i,
-                               ir_type_text(p->ctx, n->out[i]->type), ir_type_text(p->ctx, t->types.at[i]));
+                               ir_type_text(p->ctx, type), ir_type_text(p->ctx, t->types.at[i]));
     }
     return true;
+}
+
+/* Words of older texts for one result of an op that has two. */
+static const struct {
+    const char *word;
+    enum ir_op op;
+    int result;
+} old_results[] = {{"attention_grad_k", IR_attention_grad_vk, 1},
+                   {"attention_grad_v", IR_attention_grad_vk, 0},
+                   {"attention_lse", IR_attention_lse, 1},
+                   {"topk_positions", IR_sort, 1},
+                   {"topk_values", IR_sort, 0}};
+
+static void old_op(struct text_node *t, const char *word)
+{
+    for (size_t i = 0; i < sizeof old_results / sizeof *old_results && t->results.n == 1; i++)
+        if (!strcmp(old_results[i].word, word)) {
+            t->op = old_results[i].op;
+            t->only = 1 + old_results[i].result;
+        }
+}
+
+/* The logarithms alone had no values among their operands, and read none: any that fit will do. */
+static void old_operands(struct parser *p, struct text_node *t)
+{
+    if (t->op != IR_attention_lse || t->in.n < 2)
+        return;
+    VEC_PUSH(p->ctx, t->in, t->in.at[t->in.n - 1]);
+    t->in.at[2] = t->in.at[1];
 }
 
 static bool make_node(struct parser *p, struct text_node *t, struct ir_block *b, struct ir_node **out)
 {
     const struct ir_op_info *info = ir_op_info(t->op);
     struct ir_builder builder = {.ctx = p->ctx, .func = p->func, .block = b, .where = t->where};
-    int nout = t->state && !t->results.n ? info->nout : t->results.n;
+    int nout = t->only || (t->state && !t->results.n) ? info->nout : t->results.n;
+    if (t->only)
+        old_operands(p, t);
     if (t->state) {
         VEC_PUSH(p->ctx, t->in, ir_state_version(&builder, t->state));
         p->places = true;
@@ -275,9 +309,9 @@ static bool make_node(struct parser *p, struct text_node *t, struct ir_block *b,
         return false;
     }
     for (int i = 0; i < t->results.n; i++)
-        define(p, &t->results.at[i], n->out[i]);
-    for (int i = 0; i < nout && t->has_types; i++)
-        n->out[i]->layout = t->layouts.at[i];
+        define(p, &t->results.at[i], n->out[t->only ? t->only - 1 : i]);
+    for (int i = 0; i < t->layouts.n; i++)
+        n->out[t->only ? t->only - 1 : i]->layout = t->layouts.at[i];
     *out = n;
     return true;
 }
@@ -300,6 +334,7 @@ static bool parse_op(struct parser *p, struct text_node *t)
         return parse_expected(p, "an op");
     name = lex_text(p, &p->tok);
     t->op = ir_op_by_name(name);
+    old_op(t, name);
     if (t->op == IR_OP_NONE)
         return unknown_op(p, name);
     lex_next(p);

@@ -4,7 +4,7 @@
 #include "ir/text/kernel_words_int.h"
 #include "ir/text/parse_int.h"
 
-/* A value, or the node that it is the only result of. */
+/* A value, or the node that it is a result of. */
 static bool parse_value(struct parser *p, struct ir_value **v)
 {
     return parse_operand(p, v) && (*v || parse_expected(p, "a value (%name)"));
@@ -17,7 +17,7 @@ static bool parse_node_ref(struct parser *p, struct ir_node **n)
     if (!parse_value(p, &v))
         return false;
     *n = v->def;
-    return (v->def && v->def->nout == 1) || parse_error(p, &at, "expected the one result of a node");
+    return v->def || parse_error(p, &at, "expected a node's result");
 }
 
 static bool parse_nodes(struct parser *p, struct kn_group *g)
@@ -100,18 +100,33 @@ static bool parse_collected(struct parser *p, struct kn_group *g)
     return true;
 }
 
+static bool parse_result(struct parser *p, struct kn_group *g)
+{
+    struct token at = p->tok;
+    struct kn_result r = {0};
+    if (g->nresults == KN_MAX_RESULTS)
+        return parse_error(p, &at, "a group has at most %d results", KN_MAX_RESULTS);
+    if (!parse_value(p, &r.value) || (lex_take_word(p, "into") && !parse_piece(p, &r.into, &r.piece)))
+        return false;
+    g->results[g->nresults++] = r;
+    return true;
+}
+
 static bool parse_group(struct parser *p, struct kn_group *g)
 {
-    if (!parse_value(p, &g->value))
-        return false;
+    do
+        if (!parse_result(p, g))
+            return false;
+    while (lex_take(p, ','));
     if (lex_take_word(p, "collects") ? !parse_collected(p, g)
                                      : !lex_expect_word(p, "at") || !parse_node_ref(p, &g->root))
         return false;
     if (lex_take_word(p, "anchor") && !parse_node_ref(p, &g->anchor))
         return false;
-    if (lex_take_word(p, "second") && !parse_value(p, &g->second))
+    /* older texts have the second result, and where the first one is stored, here */
+    if (lex_take_word(p, "second") && !parse_result(p, g))
         return false;
-    if (lex_take_word(p, "dest") && !parse_piece(p, &g->dest, &g->piece))
+    if (lex_take_word(p, "dest") && !parse_piece(p, &g->results[0].into, &g->results[0].piece))
         return false;
     g->updates = lex_take_word(p, "updates");
     if (lex_take_word(p, "of") && !parse_nodes(p, g))

@@ -255,8 +255,15 @@ static void print_node_ref(struct printer *p, const char *word, const struct ir_
 
 static void print_group(struct printer *p, const struct kn_group *g)
 {
-    fputs("  group ", p->out);
-    print_ref(p, g->value);
+    for (int i = 0; i < g->nresults; i++) {
+        fputs(i ? ", " : "  group ", p->out);
+        print_ref(p, g->results[i].value);
+        if (g->results[i].into) {
+            fputs(" into ", p->out);
+            print_ref(p, g->results[i].into);
+            fprintf(p->out, " %d", g->results[i].piece);
+        }
+    }
     if (g->collects) {
         fputs(" collects ", p->out);
         print_ref(p, g->collects);
@@ -265,15 +272,6 @@ static void print_group(struct printer *p, const struct kn_group *g)
     }
     if (g->anchor)
         print_node_ref(p, " anchor ", g->anchor);
-    if (g->second) {
-        fputs(" second ", p->out);
-        print_ref(p, g->second);
-    }
-    if (g->dest) {
-        fputs(" dest ", p->out);
-        print_ref(p, g->dest);
-        fprintf(p->out, " %d", g->piece);
-    }
     if (g->updates)
         fputs(" updates", p->out);
     for (int i = 0; i < g->nnodes; i++)

@@ -74,11 +74,9 @@ static void keep_launches(struct lw *lw, const struct ir_block *block, struct kn
             struct lw_group *g = lw->launches[n->id].at[i];
             VEC_PUSH(lw->ctx, *to,
                      (struct kn_group){.root = n,
-                                       .value = g->value,
+                                       .results = {g->results[0], g->results[1]},
+                                       .nresults = g->nresults,
                                        .anchor = g->anchor,
-                                       .second = g->second,
-                                       .dest = g->dest,
-                                       .piece = g->piece,
                                        .updates = g->updates,
                                        .collects = g->collects});
             g->number = to->n;
@@ -163,9 +161,9 @@ void lw_load_groups(struct lw *lw)
         const struct kn_group *q = &from->at[i];
         struct lw_group *g = IR_NEW(lw->ctx, struct lw_group);
         *g = (struct lw_group){.root = q->root,
-                               .value = q->value,
+                               .results = {q->results[0], q->results[1]},
+                               .nresults = q->nresults,
                                .anchor = q->anchor,
-                               .second = q->second,
                                .updates = q->updates,
                                .collects = q->collects,
                                .kernel = q->kernel,
@@ -173,16 +171,18 @@ void lw_load_groups(struct lw *lw)
                                .number = i + 1};
         if (q->kernel)
             g->values = operands_of(lw, q);
-        if (q->dest)
-            lw_place_in(lw, g, q->dest->def, q->piece);
+        if (q->results[0].into)
+            lw_place_in(lw, g, q->results[0].into->def, q->results[0].piece);
         for (int k = 0; k < q->nnodes; k++)
             VEC_PUSH(lw->ctx, lw->in[q->nodes[k]->id], g);
         VEC_PUSH(lw->ctx, lw->launches[q->root->id], g);
         if (q->collects)
             lw->collected[q->collects->id] = g;
-        lw->materialised[q->dest ? q->dest->id : q->collects ? q->collects->id : q->value->id] = true;
-        if (q->second)
-            lw->materialised[q->second->id] = true;
+        lw->materialised[q->results[0].into ? q->results[0].into->id
+                         : q->collects      ? q->collects->id
+                                            : q->results[0].value->id] = true;
+        for (int r = 1; r < q->nresults; r++)
+            lw->materialised[q->results[r].value->id] = true;
     }
     load_places(lw, &from->places);
     mark_materialised(lw, lw->func->body);
@@ -259,7 +259,7 @@ static ir_expr *sizes_of(struct lw *lw, const struct lw_group *g)
     const struct kn_kernel *k = g->kernel;
     ir_expr *sizes = IR_NEWN(lw->ctx, k->nsizes + 1, ir_expr);
     for (int i = 0; i < k->nsizes; i++)
-        sizes[i] = g->dest_start && k->sizes[i] == lw->start ? g->dest_start : k->sizes[i];
+        sizes[i] = g->into_start && k->sizes[i] == lw->start ? g->into_start : k->sizes[i];
     return sizes;
 }
 

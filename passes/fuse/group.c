@@ -80,10 +80,13 @@ bool lw_is_kernel_node(const struct ir_node *n)
     if (kind != IR_K_MAP && kind != IR_K_MOVE && kind != IR_K_REDUCE && kind != IR_K_SCAN && kind != IR_K_CONTRACT &&
         kind != IR_K_WINDOW && kind != IR_K_ATTENTION && kind != IR_K_SORT && kind != IR_K_SOURCE)
         return false;
+    for (int i = 0; i < n->nout; i++)
+        if (!in_buffer(n->out[i]))
+            return false;
     for (int i = 0; i < n->nin && n->op != IR_concat; i++) /* inference refuses a concat of anything else */
         if (n->in[i].value && !in_buffer(n->in[i].value))
             return false;
-    return n->nout == 1 && in_buffer(n->out[0]) && n->op != IR_constant;
+    return n->nout && n->op != IR_constant;
 }
 
 bool lw_in_group(const struct lw *lw, const struct ir_node *n, const struct lw_group *g)
@@ -107,7 +110,8 @@ static struct lw_group *group_new(struct lw *lw, struct ir_node *root, struct ir
 {
     struct lw_group *g = IR_NEW(lw->ctx, struct lw_group);
     g->root = root;
-    g->value = value;
+    g->results[0].value = value;
+    g->nresults = 1;
     return g;
 }
 
@@ -199,10 +203,40 @@ static int narrowest_end(const struct lw *lw, struct chain *c, int n)
     return best;
 }
 
+/* Nobody reads v, or a view of it, up to the group's root, where its kernel runs. */
+static bool read_behind(const struct lw_group *g, const struct ir_value *v)
+{
+    enum { MOST = 16 };
+    const struct ir_value *same[MOST] = {v};
+    int nsame = 1;
+    for (const struct ir_node *n = g->anchor; n; n = n->next) {
+        bool reads = false;
+        for (int i = 0; i < n->nin; i++)
+            for (int j = 0; j < nsame; j++)
+                reads |= n->in[i].value == same[j];
+        if (reads && (!lw_is_view(n) || nsame == MOST))
+            return false;
+        if (reads)
+            same[nsame++] = n->out[0];
+        if (n == g->root)
+            return true;
+    }
+    return false;
+}
+
+/* So it is with all results but the first. */
+static bool further_read_behind(const struct lw_group *g)
+{
+    for (int r = 1; r < g->nresults; r++)
+        if (!read_behind(g, g->results[r].value))
+            return false;
+    return true;
+}
+
 /* Does g have a kernel? */
 static bool take_epilogue(struct lw *lw, struct lw_group *g)
 {
-    struct chain c = {.values = {g->anchor->out[0]}};
+    struct chain c = {.values = {lw_anchored(g)}};
     int committed = 0, distance = 0;
     for (struct ir_node *n = g->anchor->next; n && c.n < 40 && distance < 500; n = n->next, distance++) {
         if (!reads_chain(&c, n))
@@ -226,15 +260,29 @@ static bool take_epilogue(struct lw *lw, struct lw_group *g)
         for (int i = 0; i < committed; i++)
             lw_set_add(lw, &lw->in[c.nodes[i]->id], g);
         g->root = end;
-        g->value = end->out[0];
-        if (lw_build(lw, g) && lw_may_change(lw))
+        g->results[0].value = end->out[0];
+        if (further_read_behind(g) && lw_build(lw, g) && lw_may_change(lw))
             return true;
         for (int i = 0; i < committed; i++)
             lw->in[c.nodes[i]->id].n = 0;
     }
     g->root = g->anchor;
-    g->value = g->anchor->out[0];
+    g->results[0].value = lw_anchored(g);
     return lw_build(lw, g);
+}
+
+/* The cast that alone reads v; NULL: there is none. */
+static struct ir_node *only_cast(const struct lw *lw, const struct ir_value *v)
+{
+    struct ir_node *n = ir_has_one_use(v) && !lw->live_out[v->id] ? v->uses->user : NULL;
+    return n && n->op == IR_cast && n->block == v->block && !lw->in[n->id].n && !lw->layout[n->out[0]->id] ? n : NULL;
+}
+
+/* What casts that alone read a further result of the anchor make of it is stored instead. */
+static void take_casts(struct lw *lw, struct lw_group *g, struct kn_result *r)
+{
+    for (struct ir_node *c; (c = only_cast(lw, r->value)) != NULL; r->value = c->out[0])
+        lw_set_add(lw, &lw->in[c->id], g);
 }
 
 /* Index expressions that are not linear in the kernel's dims keep the fast templates away: such operands are stored
@@ -303,7 +351,7 @@ static ir_expr start_of(struct lw *lw, struct lw_group *g, ir_expr position, int
         return position;
     if (!lw->start)
         lw->start = ir_fresh(lw->ctx, "start", 0, INT64_C(1) << 40);
-    g->dest_start = position;
+    g->into_start = position;
     return lw->start;
 }
 
@@ -311,16 +359,16 @@ void lw_place_in(struct lw *lw, struct lw_group *g, const struct ir_node *n, int
 {
     const struct ir_attr *strides = n->op == IR_interleave ? ir_attr(n, IR_ATTR_strides) : NULL;
     int rank = n->out[0]->type->rank;
-    g->dest = n->out[0];
-    g->piece = piece;
+    g->results[0].into = n->out[0];
+    g->results[0].piece = piece;
     for (int a = rank - 1, k = strides ? strides->n - 1 : -1, r = piece; a >= 0; a--, k--) {
         int64_t s = k >= 0 ? strides->ints[k] : 1;
-        g->dest_offset[a] = ir_const(lw->ctx, k >= 0 ? r % s : 0);
-        g->dest_step[a] = s;
+        g->into_offset[a] = ir_const(lw->ctx, k >= 0 ? r % s : 0);
+        g->into_step[a] = s;
         r /= (int)s;
     }
     if (n->op == IR_concat)
-        g->dest_offset[ir_get_i(n, IR_ATTR_axis, 0)] = start_of(lw, g, lw_piece_position(lw, n, piece), n->nin);
+        g->into_offset[ir_get_i(n, IR_ATTR_axis, 0)] = start_of(lw, g, lw_piece_position(lw, n, piece), n->nin);
     if (joins_pieces(n))
         pieces_of(lw, n)->group[piece] = g;
 }
@@ -351,11 +399,11 @@ static bool sized_later(const struct lw *lw, const struct lw_group *g, const str
         if (!(ir_op_info(at->op)->flags & IR_F_DEFINES_SYMS))
             continue;
         for (int i = 0; syms && i < syms->n; i++)
-            if (asks_for(lw, syms->exprs[i], of, g->value->type))
+            if (asks_for(lw, syms->exprs[i], of, g->results[0].value->type))
                 return true;
         for (int i = 0; i < at->nout; i++)
             for (int d = 0; at->out[i]->type->kind == IR_T_TENSOR && d < at->out[i]->type->rank; d++)
-                if (asks_for(lw, at->out[i]->type->dim[d], of, g->value->type))
+                if (asks_for(lw, at->out[i]->type->dim[d], of, g->results[0].value->type))
                     return true;
     }
     return false;
@@ -364,7 +412,7 @@ static bool sized_later(const struct lw *lw, const struct lw_group *g, const str
 /* The last value goes straight into its place in a concat or interleave, if it goes nowhere else. */
 static void store_into_piece(struct lw *lw, struct lw_group *g)
 {
-    struct ir_value *v = g->value;
+    struct ir_value *v = g->results[0].value;
     if (lw->live_out[v->id] || !ir_has_one_use(v))
         return;
     struct ir_use *use = v->uses;
@@ -375,23 +423,28 @@ static void store_into_piece(struct lw *lw, struct lw_group *g)
     lw_place_in(lw, g, n, use->index);
     if (lw_build(lw, g) && lw_may_change(lw))
         return;
-    g->dest = NULL;
+    g->results[0].into = NULL;
     lw->pieces[n->id].group[use->index] = NULL;
 }
 
 static void form_anchor(struct lw *lw, struct ir_node *n)
 {
-    struct lw_group *g = group_new(lw, n, n->out[0]);
+    struct lw_group *g = group_new(lw, n, NULL);
     g->anchor = n;
+    g->nresults = 0;
+    for (int i = 0; i < n->nout; i++)
+        if (ir_has_uses(n->out[i]))
+            g->results[g->nresults++].value = n->out[i];
     lw_set_add(lw, &lw->in[n->id], g);
+    for (int r = 1; r < g->nresults && lw->fuse; r++)
+        take_casts(lw, g, &g->results[r]);
     if (lw->fuse && take_epilogue(lw, g) && ir_op_info(n->op)->kind == IR_K_CONTRACT)
         store_views(lw, n, g);
-    if (lw->fuse && (ir_op_info(n->op)->kind == IR_K_ATTENTION || ir_op_info(n->op)->kind == IR_K_SORT))
-        lw_take_beside(lw, g);
     if (lw->fuse)
         store_into_piece(lw, g);
-    if (!g->dest)
-        lw->materialised[g->value->id] = true;
+    for (int r = 0; r < g->nresults; r++)
+        if (!g->results[r].into)
+            lw->materialised[g->results[r].value->id] = true;
     launch_at(lw, g->root, g);
 }
 
@@ -560,7 +613,7 @@ static struct lw_group *only_casts(const struct lw *lw, const struct ir_node *n,
     *from = n->in[0].value;
     while (!lw->materialised[(*from)->id] && (*from)->def && (*from)->def->op == IR_cast)
         *from = (*from)->def->in[0].value;
-    return g->root == n && !g->anchor && !g->dest && lw->materialised[(*from)->id] ? g : NULL;
+    return g->root == n && !g->anchor && !g->results[0].into && lw->materialised[(*from)->id] ? g : NULL;
 }
 
 /* A stored cast of what another kernel stores is stored by that one. */
@@ -571,23 +624,31 @@ static void store_beside(struct lw *lw, struct ir_node *n)
     if (!casts || !from->def || from->def->block != n->block || lw->layout[from->id] != lw->layout[n->out[0]->id])
         return;
     for (int i = 0; i < lw->launches[from->def->id].n; i++)
-        if (lw->launches[from->def->id].at[i]->value == from)
+        if (lw->launches[from->def->id].at[i]->results[0].value == from)
             g = lw->launches[from->def->id].at[i];
-    if (!g || g->dest || g->updates || g->second || g->root != from->def)
+    if (!g || g->results[0].into || g->updates || g->nresults > 1 || g->root != from->def)
         return;
     bool stored = false;
-    g->second = n->out[0];
+    g->results[g->nresults++] = (struct kn_result){.value = n->out[0]};
     for (const struct ir_node *c = n; c->out[0] != from; c = c->in[0].value->def)
         lw_set_add(lw, &lw->in[c->id], g);
     if (lw_build(lw, g) && lw_may_change(lw))
         for (int i = 0; i < g->kernel->noperands; i++)
-            stored |= g->values[i] == g->second;
+            stored |= g->values[i] == n->out[0];
     for (const struct ir_node *c = n; c->out[0] != from; c = c->in[0].value->def)
         lw->in[c->id].n = 0, lw_set_add(lw, &lw->in[c->id], stored ? g : casts);
     if (stored)
         lw->launches[n->id].n = 0;
     else
-        g->second = NULL;
+        g->nresults--;
+}
+
+static bool is_read(const struct ir_node *n)
+{
+    for (int i = 0; i < n->nout; i++)
+        if (ir_has_uses(n->out[i]))
+            return true;
+    return false;
 }
 
 void lw_form_groups(struct lw *lw, struct ir_block *block)
@@ -600,8 +661,7 @@ void lw_form_groups(struct lw *lw, struct ir_block *block)
             if (lw->live_out[n->out[i]->id])
                 lw->materialised[n->out[i]->id] = true;
     IR_EACH_NODE(n, block)
-        if (lw_is_kernel_node(n) && lw_is_anchor(n) && !lw->in[n->id].n &&
-            (ir_has_uses(n->out[0]) || lw->live_out[n->out[0]->id]))
+        if (lw_is_kernel_node(n) && lw_is_anchor(n) && !lw->in[n->id].n && is_read(n))
             form_anchor(lw, n);
     for (struct ir_node *n = block->last; n; n = n->prev)
         if (lw_is_kernel_node(n))

@@ -151,7 +151,7 @@ bool lw_join(struct lw *lw, struct ir_node *n, struct lw_group *g)
     }
     count_functions(k, before.insns);
     struct pass_fusion f = {.node = n,
-                            .result = g->value,
+                            .result = g->results[0].value,
                             .anchor = g->anchor,
                             .instructions = k->insns.n - 1 - k->replaced,
                             .functions = k->functions,

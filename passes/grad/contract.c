@@ -171,31 +171,12 @@ static void give_mask(const struct attention *a, struct ir_value *ds)
 
 /* -- By kernels of their own */
 
-static bool same_words(const struct ir_node *n, const struct ir_node *m)
-{
-    return ir_get_f(n, IR_ATTR_scale, 1) == ir_get_f(m, IR_ATTR_scale, 1) &&
-           ir_get_i(n, IR_ATTR_causal, 0) == ir_get_i(m, IR_ATTR_causal, 0);
-}
-
-/* What the pass `attention` puts beside an attention node whose gradients the machine has kernels for: its rows'
- * logarithms. */
-static struct ir_value *logarithms(const struct attention *a)
-{
-    for (const struct ir_use *u = a->q->uses; u; u = u->next) {
-        const struct ir_node *n = u->user;
-        if (n->op == IR_attention_lse && !u->index && n->block == a->n->block && n->in[1].value == a->k &&
-            grad_in(n, 2) == a->mask && same_words(n, a->n))
-            return n->out[0];
-    }
-    return NULL;
-}
-
-static struct ir_value *gradient(const struct attention *a, enum ir_op op, struct ir_value *lse, struct ir_value *delta)
+static struct ir_node *gradients(const struct attention *a, enum ir_op op, struct ir_value *lse, struct ir_value *delta)
 {
     struct ir_value *in[7] = {a->q, a->k, a->v, a->d, lse, delta, a->mask};
-    return delta ? ir_build1(a->g->b, op, a->mask ? 7 : 6, in,
-                             IR_ATTRS(ir_attr_f(IR_ATTR_scale, a->scale),
-                                      ir_attr_i(IR_ATTR_causal, ir_get_i(a->n, IR_ATTR_causal, 0))))
+    return delta ? ir_build(a->g->b, op, a->mask ? 7 : 6, in,
+                            IR_ATTRS(ir_attr_f(IR_ATTR_scale, a->scale),
+                                     ir_attr_i(IR_ATTR_causal, ir_get_i(a->n, IR_ATTR_causal, 0))))
                  : NULL;
 }
 
@@ -218,18 +199,19 @@ static void by_kernels(struct attention *a, struct ir_value *lse)
     struct ir_value *y =
         ir_binary(g->b, IR_mul, ir_cast_to(g->b, a->d, a->wide), ir_cast_to(g->b, a->n->out[0], a->wide));
     struct ir_value *delta = grad_reduce(g, IR_reduce_sum, y, 1u << 3, false);
-    if (grad_wants(g, a->n, 0))
-        grad_give(g, a->n, 0, gradient(a, IR_attention_grad_q, lse, delta));
-    static const enum ir_op ops[] = {IR_attention_grad_k, IR_attention_grad_v};
-    struct ir_value *by[2];
-    /* side by side: one kernel may give both; where v is projected last, its gradient is read first */
-    for (int i = 1; i >= 0; i--)
-        by[i] = grad_wants(g, a->n, i + 1) ? gradient(a, ops[i], lse, delta) : NULL;
-    for (int i = 0; i < 2; i++)
-        if (by[i] && ir_is_value(a->repeat, 1))
-            grad_give(g, a->n, i + 1, by[i]);
+    struct ir_node *by = grad_wants(g, a->n, 0) ? gradients(a, IR_attention_grad_q, lse, delta) : NULL;
+    if (by)
+        grad_give(g, a->n, 0, by->out[0]);
+    if (!grad_wants(g, a->n, 1) && !grad_wants(g, a->n, 2))
+        return;
+    by = gradients(a, IR_attention_grad_vk, lse, delta);
+    for (int i = 1; i < 3 && by; i++) {
+        struct ir_value *v = grad_wants(g, a->n, i) ? by->out[i == 1] : NULL;
+        if (v && ir_is_value(a->repeat, 1))
+            grad_give(g, a->n, i, v);
         else
-            give_heads(a, i + 1, grouped(a, by[i], false));
+            give_heads(a, i, grouped(a, v, false));
+    }
 }
 
 void grad_rule_attention(struct grad *g, struct ir_node *n)
@@ -250,7 +232,7 @@ void grad_rule_attention(struct grad *g, struct ir_node *n)
     a.repeat = ir_expr_eq(g->ctx, a.groups, a.q->type->dim[1]) == IR_YES
                    ? ir_const(g->ctx, 1)
                    : ir_floordiv(g->ctx, a.q->type->dim[1], a.groups);
-    struct ir_value *lse = logarithms(&a);
+    struct ir_value *lse = n->op == IR_attention_lse ? n->out[1] : NULL;
     if (lse) {
         by_kernels(&a, lse);
         if (grad_wants(g, n, 3))

@@ -16,6 +16,22 @@ bool lw_is_anchor(const struct ir_node *n)
     return kind == IR_K_CONTRACT || kind == IR_K_WINDOW || kind == IR_K_ATTENTION || kind == IR_K_SORT;
 }
 
+struct ir_value *lw_anchored(const struct lw_group *g)
+{
+    int i = 0;
+    while (i < g->anchor->nout - 1 && !ir_has_uses(g->anchor->out[i]))
+        i++;
+    return g->anchor->out[i];
+}
+
+int lw_nanchored(const struct lw_group *g)
+{
+    int n = 0;
+    for (int i = 0; g->anchor && i < g->anchor->nout; i++)
+        n += ir_has_uses(g->anchor->out[i]);
+    return n ? n : 1;
+}
+
 /* -- Epilogues --------------------------------------------------------------------------------------------- */
 
 /* Index of a reshape's other side: of a `to` element, given the index of the `from` element. */
@@ -89,8 +105,8 @@ bool lw_push_to_root(struct kb *k, const struct lw_group *g, const ir_expr *idx,
         ir_expr at[TCC_MAX_RANK];
     } seen[66];
     int nseen = 1;
-    seen[0].v = g->anchor->out[0];
-    for (int i = 0; i < g->anchor->out[0]->type->rank; i++)
+    seen[0].v = lw_anchored(g);
+    for (int i = 0; i < seen[0].v->type->rank; i++)
         seen[0].at[i] = idx[i];
     for (struct ir_node *n = g->anchor->next; n && g->root != g->anchor && nseen < 65; n = n->next) {
         if (lw_in_group(k->lw, n, g) && n->nout == 1) {
@@ -108,17 +124,16 @@ bool lw_push_to_root(struct kb *k, const struct lw_group *g, const ir_expr *idx,
         if (n == g->root)
             break;
     }
-    if (seen[nseen - 1].v != g->value)
+    if (seen[nseen - 1].v != g->results[0].value)
         return false;
-    for (int i = 0; i < g->value->type->rank; i++)
+    for (int i = 0; i < g->results[0].value->type->rank; i++)
         out[i] = seen[nseen - 1].at[i];
     return true;
 }
 
-/* Last stage: `acc` is the anchor's value at idx; cast to its type, then the epilogue, then the store. */
 bool lw_finish(struct kb *k, const struct lw_group *g, int stage, const ir_expr *idx, int acc)
 {
-    struct ir_value *v = g->anchor->out[0];
+    struct ir_value *v = lw_anchored(g);
     ir_expr at[TCC_MAX_RANK];
     acc = kb_cast(k, stage, acc, v->type->dtype);
     kb_remember(k, stage, v, idx, acc);
@@ -130,16 +145,37 @@ bool lw_finish(struct kb *k, const struct lw_group *g, int stage, const ir_expr 
     return !k->failed;
 }
 
+/* v, which casts make of the value that is `id`. */
+static int cast_through(struct kb *k, int stage, const struct ir_value *v, int id)
+{
+    if (v->def->op == IR_cast)
+        id = cast_through(k, stage, v->def->in[0].value, id);
+    return kb_cast(k, stage, id, v->type->dtype);
+}
+
+bool lw_store_result(struct kb *k, const struct lw_group *g, int which, int stage, const ir_expr *idx, int id)
+{
+    const struct ir_value *v = g->anchor->out[which];
+    int r = 0;
+    if (v == lw_anchored(g))
+        return lw_finish(k, g, stage, idx, id);
+    for (int i = 0; i < which; i++)
+        r += ir_has_uses(g->anchor->out[i]);
+    kb_store(k, stage, g->results[r].value, idx, cast_through(k, stage, g->results[r].value, id));
+    kb_stage_end(k, stage);
+    return !k->failed;
+}
+
 /* The root's layout as one of the anchor's result: its axes are followed back through the transposes between them.
  * NULL: the axes don't correspond one to one. */
 static kn_layout anchor_layout(struct kb *k, const struct lw_group *g)
 {
     struct ir_value *v = g->anchor->out[0];
-    kn_layout l = k->lw->layout[g->value->id];
+    kn_layout l = k->lw->layout[g->results[0].value->id];
     ir_expr probe[TCC_MAX_RANK], at[TCC_MAX_RANK];
     struct kn_axis axes[2 * TCC_MAX_RANK];
-    if (!l || g->value == v || g->value->type->rank != v->type->rank)
-        return g->value->type->rank == v->type->rank ? l : NULL;
+    if (!l || g->results[0].value == v || g->results[0].value->type->rank != v->type->rank)
+        return g->results[0].value->type->rank == v->type->rank ? l : NULL;
     for (int i = 0; i < v->type->rank; i++)
         probe[i] = ir_fresh(k->ctx, "p", 0, INT64_C(1) << 40);
     if (!lw_push_to_root(k, g, probe, at))
@@ -611,10 +647,8 @@ bool lw_build_anchor(struct kb *k, struct lw_group *g)
     case IR_attention:
     case IR_attention_lse:
     case IR_attention_grad_q:
-    case IR_attention_grad_k:
-    case IR_attention_grad_v: return lw_build_attention(k, g);
-    case IR_topk_values:
-    case IR_topk_positions: return lw_build_topk(k, g);
+    case IR_attention_grad_vk: return lw_build_attention(k, g);
+    case IR_sort: return lw_build_sort(k, g);
     case IR_conv: return build_conv(k, g);
     case IR_conv_transpose: return build_conv_transpose(k, g);
     case IR_max_pool:

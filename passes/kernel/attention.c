@@ -13,20 +13,20 @@
  *   stage (t)            row2[t] = exp(row[t] - top), sum
  *   stage (t) repeat (e)   mean = sum of row2[t] v
  *   stage () repeat (e)   mean / sum, the epilogue, the store
- *   stage ()              log(sum) + top, where the group stores the rows' logarithms beside it (attention_lse)
+ *   stage ()              log(sum) + top, where the rows' logarithms are read (attention_lse)
  *
  * Its gradients work the weights out again from those logarithms (Dao, "FlashAttention-2", 2023, section 3); there are
- * no sums that several points share. By q; by k the same with rows and keys in each other's place, and by v from p,
- * where both are wanted in one kernel:
+ * no sums that several points share. By q; by k the same with rows and keys in each other's place, behind that by
+ * v, from p, in one kernel:
  *
  *   outer b, h, s; inner t (keys), d, e
  *   stage (d) repeat (t)   dot = sum of q k
  *   stage (e) repeat (t)   dp = sum of dy v
- *   stage () repeat (t)   p = exp(dot * scale + mask - lse); row[t] = p * (dp - delta); by v too: row2[t] = p
- *   stage (t) repeat (d)   sum of row[t] k
- *   stage () repeat (d)   times scale, the epilogue, the store
+ *   stage () repeat (t)   p = exp(dot * scale + mask - lse); row[t] = p * (dp - delta); by v: row2[t] = p
  *   stage (t) repeat (e)   by v: sum of row2[t] dy
- *   stage () repeat (e)   its store
+ *   stage () repeat (e)   the epilogue, the store
+ *   stage (t) repeat (d)   sum of row[t] k
+ *   stage () repeat (d)   times scale, the store (by q the epilogue before)
  */
 #include "passes/lower_int.h"
 
@@ -220,35 +220,20 @@ static int logarithm(struct kb *k, int stage, const struct attention *a, int sum
     return kb_scalar(k, stage, IR_add, a->acc, 2, args);
 }
 
-/* v, which casts make of the value that is `id`. */
-static int cast_through(struct kb *k, int stage, const struct ir_value *v, int id)
-{
-    if (v->def->op == IR_cast)
-        id = cast_through(k, stage, v->def->in[0].value, id);
-    return kb_cast(k, stage, id, v->type->dtype);
-}
-
-/* What the group stores beside its value. */
-void lw_store_second(struct kb *k, const struct lw_group *g, int stage, const ir_expr *idx, int id)
-{
-    kb_store(k, stage, g->second, idx, cast_through(k, stage, g->second, id));
-    kb_stage_end(k, stage);
-}
-
 /* The operands, and outer dims for the result's first three axes. */
 static struct attention begin(struct kb *k, const struct lw_group *g)
 {
     const struct ir_node *n = g->anchor;
     struct attention a = {.n = n, .q = n->in[0].value, .k = n->in[1].value};
-    bool lse = n->op == IR_attention_lse, grad = !lse && n->op != IR_attention;
-    int mask = lse ? 2 : grad ? 6 : 3;
-    a.v = lse ? NULL : n->in[2].value;
+    bool grad = n->op != IR_attention_lse && n->op != IR_attention;
+    int mask = grad ? 6 : 3;
+    a.v = n->in[2].value;
     a.dy = grad ? n->in[3].value : NULL;
     a.lse = grad ? n->in[4].value : NULL;
     a.delta = grad ? n->in[5].value : NULL;
     a.mask = n->nin > mask ? n->in[mask].value : NULL;
     a.acc = kb_acc_dtype(a.q->type->dtype);
-    if (k->lw->layout[n->out[0]->id] || k->lw->layout[g->value->id])
+    if (k->lw->layout[n->out[0]->id] || k->lw->layout[g->results[0].value->id])
         k->failed = "attention in a blocked layout";
     for (int i = 0; i < 3; i++) {
         ir_expr extent = n->out[0]->type->dim[i];
@@ -306,29 +291,27 @@ static void forward_roles(struct kb *k, const struct attention *a)
 
 static bool build_forward(struct kb *k, struct lw_group *g, struct attention *a)
 {
-    bool lse = a->n->op == IR_attention_lse;
+    bool y = ir_has_uses(a->n->out[0]);
     struct kn_attention *r = &k->roles.attention;
-    int id, stage;
+    int id;
     k->roles = kn_roles_of(KN_ATTENTION);
     a->is = &r->is;
     a->s = a->idx[2];
     a->over = a->k->type->dim[2];
     a->along = a->t = lw_inner_dim(k, a->over, &a->in_t);
     a->d = lw_inner_dim(k, a->q->type->dim[3], &a->in_d);
-    if (!lse)
+    if (y)
         a->idx[3] = lw_inner_dim(k, a->n->out[0]->type->dim[3], &a->in_e);
-    int row = weights(k, a, scores(k, a), lse);
-    if (lse) {
-        stage = logarithm_stage(k, a, &id);
-    } else {
+    int row = weights(k, a, scores(k, a), !y);
+    if (y) {
         id = mean(k, a, row);
-        stage = r->last;
+        if (!lw_store_result(k, g, 0, r->last, a->idx, id))
+            return false;
     }
-    if (!lw_finish(k, g, stage, a->idx, id))
-        return false;
-    if (lw_beside(g)) {
-        stage = logarithm_stage(k, a, &id);
-        lw_store_second(k, g, stage, a->idx, id);
+    if (a->n->nout > 1 && ir_has_uses(a->n->out[1])) {
+        int stage = logarithm_stage(k, a, &id);
+        if (!lw_store_result(k, g, 1, stage, a->idx, id))
+            return false;
     }
     forward_roles(k, a);
     return true;
@@ -382,18 +365,18 @@ static int grad_sum(struct kb *k, const struct attention *a, int row, struct ir_
     return r->sum[side];
 }
 
-/* The gradient of that op, in the stage in which it is stored. */
-static int gradient_of(struct kb *k, const struct attention *a, enum ir_op op, int p_row, int ds_row, int *stage)
+/* The gradient by v, or by q or k, in the stage in which it is stored. */
+static int gradient_of(struct kb *k, const struct attention *a, bool by_v, int p_row, int ds_row, int *stage)
 {
     struct kn_attention_grad *r = &k->roles.attention_grad;
     double scale = ir_get_f(a->n, IR_ATTR_scale, 1.0);
     int args[2];
-    if (op == IR_attention_grad_v) {
+    if (by_v) {
         args[0] = grad_sum(k, a, p_row, a->dy, a->idx[3], a->in_e, 1);
         *stage = r->last[1];
         return args[0];
     }
-    args[0] = grad_sum(k, a, ds_row, op == IR_attention_grad_q ? a->k : a->q, a->d, a->in_d, 0);
+    args[0] = grad_sum(k, a, ds_row, a->n->op == IR_attention_grad_q ? a->k : a->q, a->d, a->in_d, 0);
     *stage = r->last[0];
     args[1] = kb_const(k, *stage, a->acc, scale, 0);
     return kb_scalar(k, *stage, IR_mul, a->acc, 2, args);
@@ -401,8 +384,7 @@ static int gradient_of(struct kb *k, const struct attention *a, enum ir_op op, i
 
 static bool build_gradient(struct kb *k, struct lw_group *g, struct attention *a)
 {
-    bool by_q = a->n->op == IR_attention_grad_q, by_v = a->n->op == IR_attention_grad_v;
-    const struct ir_node *beside = lw_beside(g);
+    bool by_q = a->n->op == IR_attention_grad_q;
     struct kn_attention_grad *r = &k->roles.attention_grad;
     int stage;
     k->roles = kn_roles_of(KN_ATTENTION_GRAD);
@@ -416,16 +398,16 @@ static bool build_gradient(struct kb *k, struct lw_group *g, struct attention *a
     r->col = dim_of(a->in_t);
     r->d = dim_of(a->in_d);
     r->e = dim_of(a->in_e);
-    int ds_row = row_buffer(k, a), p_row = by_v || beside ? row_buffer(k, a) : -1;
+    int ds_row = row_buffer(k, a), p_row = !by_q && ir_has_uses(a->n->out[0]) ? row_buffer(k, a) : -1;
     grad_weights(k, a, p_row, ds_row, by_q);
     r->row = row_of(k, 2, 4, (int[]){r->load_row[0], r->load_row[1], r->load_col[0], r->load_col[1]});
-    const struct ir_node *node[2] = {a->n, beside};
-    for (int i = 0; i < 2 && node[i]; i++) {
-        ir_expr idx[4] = {a->idx[0], a->idx[1], a->idx[2], node[i]->op == IR_attention_grad_v ? a->idx[3] : a->d};
-        int id = gradient_of(k, a, node[i]->op, p_row, ds_row, &stage);
-        if (i)
-            lw_store_second(k, g, stage, idx, id);
-        else if (!lw_finish(k, g, stage, idx, id))
+    for (int i = 0; i < a->n->nout; i++) {
+        bool by_v = !by_q && !i;
+        ir_expr idx[4] = {a->idx[0], a->idx[1], a->idx[2], by_v ? a->idx[3] : a->d};
+        if (!ir_has_uses(a->n->out[i]))
+            continue;
+        int id = gradient_of(k, a, by_v, p_row, ds_row, &stage);
+        if (!lw_store_result(k, g, i, stage, idx, id))
             return false;
     }
     if (a->acc != TCC_F32)
@@ -439,103 +421,4 @@ bool lw_build_attention(struct kb *k, struct lw_group *g)
     if (k->failed)
         return false;
     return a.dy ? build_gradient(k, g, &a) : build_forward(k, g, &a);
-}
-
-/* -- Two in one
- * -------------------------------------------------------------------------------------------------------- */
-
-/* Is it of those whose kernels may store two results? */
-static bool has_two(const struct ir_node *n)
-{
-    return ir_op_info(n->op)->kind == IR_K_ATTENTION || ir_op_info(n->op)->kind == IR_K_SORT;
-}
-
-/* The node of which a group of attention, or of a sort, stores the value, or a cast of it, beside its own; NULL:
- * none. */
-const struct ir_node *lw_beside(const struct lw_group *g)
-{
-    const struct ir_value *v = g->second;
-    while (v && v->def && v->def->op == IR_cast)
-        v = v->def->in[0].value;
-    bool own = !v || !v->def || !g->anchor || v->def == g->anchor || !has_two(v->def) || !has_two(g->anchor);
-    return own ? NULL : v->def;
-}
-
-static bool sorts_the_same(const struct ir_node *n, const struct ir_node *m)
-{
-    return m->op != n->op && ir_op_info(m->op)->kind == IR_K_SORT && m->block == n->block && m->nout == 1 &&
-           m->nin == n->nin && m->in[0].value == n->in[0].value && m->in[m->nin - 1].value == n->in[n->nin - 1].value &&
-           ir_get_i(m, IR_ATTR_axis, 0) == ir_get_i(n, IR_ATTR_axis, 0) &&
-           ir_get_i(m, IR_ATTR_largest, 1) == ir_get_i(n, IR_ATTR_largest, 1) &&
-           ir_attr(m, IR_ATTR_k)->e == ir_attr(n, IR_ATTR_k)->e;
-}
-
-/* Is m what n's kernel can give as well: the rows' logarithms of attention; of the gradients by k and v the other; of
- * sorted values and their positions? */
-static bool goes_with(const struct ir_node *n, const struct ir_node *m)
-{
-    if (ir_op_info(n->op)->kind == IR_K_SORT)
-        return sorts_the_same(n, m);
-    bool lse = n->op == IR_attention && m->op == IR_attention_lse;
-    if (!lse && (n->op != IR_attention_grad_k || m->op != IR_attention_grad_v) &&
-        (n->op != IR_attention_grad_v || m->op != IR_attention_grad_k))
-        return false;
-    if (m->block != n->block || ir_get_f(n, IR_ATTR_scale, 1) != ir_get_f(m, IR_ATTR_scale, 1) ||
-        ir_get_i(n, IR_ATTR_causal, 0) != ir_get_i(m, IR_ATTR_causal, 0) || n->nin != m->nin + lse)
-        return false;
-    for (int i = 0; i < m->nin; i++)
-        if (m->in[i].value != n->in[lse && i == 2 ? 3 : i].value)
-            return false;
-    return true;
-}
-
-/* Nobody reads v, or a view of it, up to the group's root, where its kernel runs. */
-static bool read_behind(const struct lw_group *g, const struct ir_value *v)
-{
-    enum { MOST = 16 };
-    const struct ir_value *same[MOST] = {v};
-    int nsame = 1;
-    for (const struct ir_node *n = g->anchor; n; n = n->next) {
-        bool reads = false;
-        for (int i = 0; i < n->nin; i++)
-            for (int j = 0; j < nsame; j++)
-                reads |= n->in[i].value == same[j];
-        if (reads && (!lw_is_view(n) || nsame == MOST))
-            return false;
-        if (reads)
-            same[nsame++] = n->out[0];
-        if (n == g->root)
-            return true;
-    }
-    return false;
-}
-
-/* The cast that alone reads v; NULL: there is none. */
-static struct ir_node *only_cast(const struct lw *lw, const struct ir_value *v)
-{
-    struct ir_node *n = ir_has_one_use(v) && !lw->live_out[v->id] ? v->uses->user : NULL;
-    return n && n->op == IR_cast && n->block == v->block && !lw->in[n->id].n ? n : NULL;
-}
-
-void lw_take_beside(struct lw *lw, struct lw_group *g)
-{
-    struct ir_node *m = NULL;
-    for (const struct ir_use *u = g->anchor->in[0].value->uses; u && !m; u = u->next)
-        if (!u->index && goes_with(g->anchor, u->user) && !lw->in[u->user->id].n)
-            m = u->user;
-    if (!m || g->second || !(ir_has_uses(m->out[0]) || lw->live_out[m->out[0]->id]))
-        return;
-    g->second = m->out[0];
-    lw_set_add(lw, &lw->in[m->id], g);
-    for (struct ir_node *c; (c = only_cast(lw, g->second)) != NULL; g->second = c->out[0])
-        lw_set_add(lw, &lw->in[c->id], g);
-    if (read_behind(g, g->second) && !lw->layout[g->second->id] && lw_build(lw, g) && lw_may_change(lw)) {
-        lw->materialised[g->second->id] = true;
-        return;
-    }
-    for (const struct ir_node *c = g->second->def; c != m; c = c->in[0].value->def)
-        lw->in[c->id].n = 0;
-    g->second = NULL;
-    lw->in[m->id].n = 0;
-    lw_build(lw, g);
 }

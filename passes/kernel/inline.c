@@ -208,8 +208,11 @@ bool kb_is_here(const struct kb *k, const struct ir_value *v)
     const struct lw_group *g = k->group;
     if (!v->def || v->def->op == IR_constant)
         return false;
-    if ((v == g->value && v->def == g->root) || v == g->second)
+    if (v == g->results[0].value && v->def == g->root)
         return true;
+    for (int r = 1; r < g->nresults; r++)
+        if (v == g->results[r].value)
+            return true;
     return !k->lw->materialised[v->id] && (lw_is_view(v->def) || lw_in_group(k->lw, v->def, g));
 }
 
@@ -382,7 +385,7 @@ int kb_value(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
             return kb_cast(k, stage, id, v->type->dtype);
         }
     /* An anchor's value is the accumulator, whatever guards its reader stands behind. */
-    for (int m = 0; k->group->anchor && v == k->group->anchor->out[0] && m < k->memo.n; m++)
+    for (int m = 0; k->group->anchor && v == lw_anchored(k->group) && m < k->memo.n; m++)
         if (same_index(&k->memo.at[m], v, rank, idx, k->memo.at[m].guards))
             return k->memo.at[m].id;
     if (constant_at(k, stage, v, idx, &id))
@@ -482,21 +485,22 @@ static void store_value(struct kb *k, int stage, struct ir_value *v, const ir_ex
     kb_store(k, stage, to, at, id);
 }
 
-/* The root's value at idx, stored: into its own buffer, or its piece of a concat; a cast of it beside it. */
+/* The root's value at idx, stored: into its own buffer, or its piece of a concat; and a cast of it. */
 void kb_store_root(struct kb *k, int stage, const struct lw_group *g, const ir_expr *idx)
 {
-    struct ir_value *v = g->value;
+    struct ir_value *v = g->results[0].value;
     ir_expr at[TCC_MAX_RANK];
     for (int i = 0; i < v->type->rank; i++)
-        at[i] = g->dest ? ir_add(k->ctx, ir_mulc(k->ctx, idx[i], g->dest_step[i]), g->dest_offset[i]) : idx[i];
-    store_value(k, stage, v, idx, g->dest ? g->dest : v, at);
-    if (g->second && !lw_beside(g))
-        store_value(k, stage, g->second, idx, g->second, idx);
+        at[i] =
+            g->results[0].into ? ir_add(k->ctx, ir_mulc(k->ctx, idx[i], g->into_step[i]), g->into_offset[i]) : idx[i];
+    store_value(k, stage, v, idx, g->results[0].into ? g->results[0].into : v, at);
+    for (int r = lw_nanchored(g); r < g->nresults; r++)
+        store_value(k, stage, g->results[r].value, idx, g->results[r].value, idx);
 }
 
 static bool build_scan(struct kb *k, struct lw_group *g)
 {
-    struct ir_value *v = g->value, *x = g->root->in[0].value;
+    struct ir_value *v = g->results[0].value, *x = g->root->in[0].value;
     int axis = ir_get_i(g->root, IR_ATTR_axis, 0);
     ir_expr idx[TCC_MAX_RANK];
     uint32_t axes[KN_MAX_DIMS];
@@ -524,7 +528,7 @@ static bool build_scan(struct kb *k, struct lw_group *g)
 
 static bool is_scan(const struct lw_group *g)
 {
-    return g->value->def == g->root && ir_op_info(g->root->op)->kind == IR_K_SCAN;
+    return g->results[0].value->def == g->root && ir_op_info(g->root->op)->kind == IR_K_SCAN;
 }
 
 /* The kernel with outer dims for the physical axes in the mask, inner ones for the rest; axes[d]: the axis of dim d.
@@ -532,7 +536,7 @@ static bool is_scan(const struct lw_group *g)
 static int inline_root(struct kb *k, struct lw_group *g, uint32_t outer, uint32_t *axes)
 {
     ir_expr idx[TCC_MAX_RANK];
-    uint32_t inner = root_index(k, g->value, outer, idx, axes);
+    uint32_t inner = root_index(k, g->results[0].value, outer, idx, axes);
     int nroot = k->dims.n, stage = kb_stage_new(k, inner);
     kb_store_root(k, stage, g, idx);
     kb_stage_end(k, stage);

@@ -16,7 +16,7 @@ static int inline_reshape(struct kb *k, int stage, struct ir_value *v, const ir_
     struct ir_value *x = v->def->in[0].value;
     ir_expr at[TCC_MAX_RANK];
     /* Reshapes of a value that lies plainly in memory: the same memory, read with the last one's dims. */
-    while (kb_is_here(k, x) && x->def->op == IR_reshape && x != k->group->value)
+    while (kb_is_here(k, x) && x->def->op == IR_reshape && x != k->group->results[0].value)
         x = x->def->in[0].value;
     if (!kb_is_here(k, x) && !kb_may_join(k, x) && !k->lw->layout[x->id] && !ir_splat_f(x, &(double){0}))
         return kb_load_as(k, stage, x, v->type, idx);

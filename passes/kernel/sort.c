@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sort.c - the kernel of topk_values, topk_positions, or both: a row and its positions, private to the kernel, are
+ * sort.c - the kernel of sort: a row and its positions, private to the kernel, are
  * sorted, and the first k stored.
  *
  *   outer: all axes but the sorted one; inner c, p < k
  *   stage (c)   keys[c] = x[.., c]; at[c] = c, or the place that is given
  *   stage ()    sort keys at
  *   stage (p)   the epilogue of keys[p] or at[p], the store
- *   stage (p)   where both are wanted, the store of the other
+ *   stage (p)   where both are wanted, the store of the places
  */
 #include "passes/lower_int.h"
 
@@ -35,22 +35,15 @@ static int row_access(struct kb *k, int stage, int row, ir_expr at, int stored)
                                     .index = index});
 }
 
-/* What that op's result is at place p. */
-static int result(struct kb *k, int stage, enum ir_op op, int keys, int at, ir_expr p)
+bool lw_build_sort(struct kb *k, struct lw_group *g)
 {
-    return op == IR_topk_values ? row_access(k, stage, keys, p, -1)
-                                : kb_cast(k, stage, row_access(k, stage, at, p, -1), TCC_I64);
-}
-
-bool lw_build_topk(struct kb *k, struct lw_group *g)
-{
-    const struct ir_node *n = g->anchor, *beside = lw_beside(g);
+    const struct ir_node *n = g->anchor;
     struct ir_value *x = n->in[0].value, *places = n->nin > 1 ? n->in[1].value : NULL;
     enum tcc_dtype dtype = (enum tcc_dtype)x->type->dtype;
     int axis = (int)ir_get_i(n, IR_ATTR_axis, 0);
     ir_expr idx[TCC_MAX_RANK];
     uint32_t in_c = 0, in_p = 0;
-    if (k->lw->layout[n->out[0]->id] || k->lw->layout[g->value->id])
+    if (k->lw->layout[n->out[0]->id] || k->lw->layout[g->results[0].value->id])
         k->failed = "a sort in a blocked layout";
     for (int i = 0; i < x->type->rank; i++) {
         ir_expr extent = x->type->dim[i];
@@ -73,13 +66,14 @@ bool lw_build_topk(struct kb *k, struct lw_group *g)
                              .ivalue = at,
                              .arg = {-1, -1, -1}});
     kb_stage_end(k, stage);
-    stage = kb_stage_new(k, in_p);
     idx[axis] = p;
-    if (!lw_finish(k, g, stage, idx, result(k, stage, n->op, keys, at, p)))
-        return false;
-    if (beside) {
+    for (int i = 0; i < 2; i++) {
+        if (!ir_has_uses(n->out[i]))
+            continue;
         stage = kb_stage_new(k, in_p);
-        lw_store_second(k, g, stage, idx, result(k, stage, beside->op, keys, at, p));
+        int id = row_access(k, stage, i ? at : keys, p, -1);
+        if (!lw_store_result(k, g, i, stage, idx, i ? kb_cast(k, stage, id, TCC_I64) : id))
+            return false;
     }
     return !k->failed;
 }

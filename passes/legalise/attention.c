@@ -9,15 +9,6 @@
 #include <float.h>
 #include <math.h>
 
-/* A kernel's sums are in another order. */
-bool legalise_keeps_attention(struct pass_run *r, const struct ir_node *n)
-{
-    const struct pass_machine *m = pass_opts(r)->machine;
-    if (!m || !pass_bounded(r))
-        return false;
-    return n->op == IR_attention ? m->attention && m->attention(m, n) : m->attention_grad && m->attention_grad(m, n);
-}
-
 static double lowest_finite(enum tcc_dtype d)
 {
     return d == TCC_F16 ? -65504 : d == TCC_BF16 ? -0x1.fep127 : d == TCC_F64 ? -DBL_MAX : -FLT_MAX;
@@ -93,8 +84,8 @@ static struct ir_value *reduced(struct ir_builder *b, enum ir_op op, struct ir_v
 
 static struct ir_value *log_sum_exp(struct ir_builder *b, const struct ir_node *n)
 {
-    enum tcc_dtype to = (enum tcc_dtype)n->out[0]->type->dtype;
-    struct ir_value *x = scores_of(b, n, 2, to), *lowest = ir_constant_f(b, to, -FLT_MAX);
+    enum tcc_dtype to = (enum tcc_dtype)n->out[1]->type->dtype;
+    struct ir_value *x = scores_of(b, n, 3, to), *lowest = ir_constant_f(b, to, -FLT_MAX);
     struct ir_value *top = x ? ir_binary(b, IR_max, reduced(b, IR_reduce_max, x, true), lowest) : NULL;
     if (!top)
         return NULL;
@@ -120,14 +111,15 @@ static struct ir_value *product(struct ir_builder *b, struct ir_value *x, struct
                   : NULL;
 }
 
-static struct ir_value *gradient(struct ir_builder *b, const struct ir_node *n)
+/* By q, or (of attention_grad_vk) result `of`. */
+static struct ir_value *gradient(struct ir_builder *b, const struct ir_node *n, int of)
 {
     enum tcc_dtype to = (enum tcc_dtype)n->out[0]->type->dtype, dtype = (enum tcc_dtype)n->in[0].value->type->dtype;
     struct ir_value *q = n->in[0].value, *dy = n->in[3].value, *s = scores_of(b, n, 6, to);
     struct ir_value *p = s ? ir_unary(b, IR_exp, ir_binary(b, IR_sub, s, column(b, n->in[4].value))) : NULL;
     if (!p)
         return NULL;
-    if (n->op == IR_attention_grad_v)
+    if (n->op == IR_attention_grad_vk && !of)
         return product(b, ir_cast_to(b, p, dtype), dy, true, false, to);
     struct ir_value *ds = product(b, dy, repeat_heads(b, n->in[2].value, q->type->dim[1]), false, true, to);
     ds = ds ? ir_binary(b, IR_mul, p, ir_binary(b, IR_sub, ds, column(b, n->in[5].value))) : NULL;
@@ -139,7 +131,31 @@ static struct ir_value *gradient(struct ir_builder *b, const struct ir_node *n)
     return product(b, ir_cast_to(b, ds, dtype), q, true, false, to);
 }
 
-struct ir_value *legalise_attention(struct ir_builder *b, const struct ir_node *n)
+static struct ir_value *spelled_out(struct ir_builder *b, const struct ir_node *n, int of)
 {
-    return n->op == IR_attention ? weighted_mean(b, n) : n->op == IR_attention_lse ? log_sum_exp(b, n) : gradient(b, n);
+    if (n->op != IR_attention && n->op != IR_attention_lse)
+        return gradient(b, n, of);
+    return of ? log_sum_exp(b, n) : weighted_mean(b, n);
+}
+
+bool legalise_attention(struct pass_run *r, struct ir_builder *b, struct ir_node *n)
+{
+    const struct pass_machine *m = pass_opts(r)->machine;
+    bool kept = false;
+    for (int i = 0; i < n->nout; i++) {
+        if (!ir_has_uses(n->out[i]))
+            continue;
+        if (m && m->takes && pass_bounded(r) && m->takes(m, n, i)) { /* a kernel's sums are in another order */
+            kept = true;
+            continue;
+        }
+        struct ir_value *v = spelled_out(b, n, i);
+        if (!v)
+            return false;
+        v->name = n->out[i]->name;
+        ir_replace_uses(n->out[i], v);
+    }
+    if (!kept)
+        ir_remove(n);
+    return true;
 }

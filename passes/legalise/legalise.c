@@ -47,7 +47,7 @@ static bool library_call(struct ir_builder *b, struct ir_node *n, const char *na
 static bool topk(struct pass_run *r, struct ir_builder *b, struct ir_node *n)
 {
     const struct pass_machine *m = pass_opts(r)->machine;
-    if (m && m->topk && m->topk(m, n))
+    if (m && m->takes && m->takes(m, n, 0))
         return legalise_topk(b, n);
     struct ir_value *k =
         ir_build1(b, IR_dim, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, 1, &ir_attr(n, IR_ATTR_k)->e)));
@@ -291,16 +291,6 @@ static bool picture(struct pass_run *r, struct ir_builder *b, struct ir_node *n)
     return v != NULL;
 }
 
-static bool attention(struct pass_run *r, struct ir_builder *b, struct ir_node *n)
-{
-    if (legalise_keeps_attention(r, n))
-        return true;
-    struct ir_value *v = legalise_attention(b, n);
-    if (v)
-        replace(n, v->def);
-    return v != NULL;
-}
-
 static bool legalise_block(struct pass_run *r, struct ir_func *f, struct ir_block *block)
 {
     for (struct ir_node *n = block->first, *next; n; n = next) {
@@ -314,7 +304,7 @@ static bool legalise_block(struct pass_run *r, struct ir_func *f, struct ir_bloc
         else if (n->op == IR_random_uniform || n->op == IR_random_normal)
             ok = random_numbers(&b, n);
         else if (ir_op_info(n->op)->kind == IR_K_ATTENTION)
-            ok = attention(r, &b, n);
+            ok = legalise_attention(r, &b, n);
         else if (n->op == IR_state_write)
             ok = fill_state(&b, n);
         else if (n->op == IR_lib)

@@ -7,15 +7,14 @@
 
 /* Products become such of the type that the machine multiplies in (struct pass_machine's product_type). False: no
  * memory. */
-/* attention.c: does the machine run that ATTENTION node as it is? It spelled out in front of it, NULL after a
- * diagnostic. */
-bool legalise_keeps_attention(struct pass_run *r, const struct ir_node *n);
-struct ir_value *legalise_attention(struct ir_builder *b, const struct ir_node *n);
+/* attention.c: results of that ATTENTION node that the machine has no kernel for, spelled out in front of it. False
+ * after a diagnostic. */
+bool legalise_attention(struct pass_run *r, struct ir_builder *b, struct ir_node *n);
 /* symbols.c: symbols that a run binds are bound by one node each. False after a diagnostic. */
 bool legalise_symbols(struct ir_module *m);
 bool legalise_operands(struct pass_run *r, struct ir_func *f, struct ir_block *block);
 
-/* topk.c: topk as nodes of one result each, that have kernels. False after a diagnostic. */
+/* topk.c: topk as nodes that have kernels. False after a diagnostic. */
 bool legalise_topk(struct ir_builder *b, struct ir_node *n);
 
 /* Is it a convolution of the form that Winograd's algorithm is for, but for its types? */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * topk.c - topk as kernels that sort rows, where the machine has them: one that gives values and positions together.
+ * topk.c - topk as kernels that sort rows, values and positions together, where the machine has them.
  *
  * A long row of which little is wanted is cut in pieces, so that it fits in fast memory and keeps the machine busy: the
  * first k of each piece, then the first k of those, by as many rounds as it takes. Pieces stand in their order, and
@@ -28,13 +28,15 @@ struct sorted {
     struct ir_value *values, *positions; /* NULL: not wanted */
 };
 
-/* places: NULL, or those that break ties. */
-static struct ir_value *part(struct ir_builder *b, const struct ir_node *n, enum ir_op op, struct ir_value *x,
-                             struct ir_value *places, int axis, ir_expr k)
+/* places: NULL, or those that break ties. False after a diagnostic. */
+static bool sort_rows(struct ir_builder *b, const struct ir_node *n, struct ir_value *x, struct ir_value *places,
+                      int axis, ir_expr k, struct sorted *s)
 {
-    return ir_build1(b, op, places ? 2 : 1, (struct ir_value *[]){x, places},
-                     IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis), ir_attr_e(IR_ATTR_k, k),
-                              ir_attr_i(IR_ATTR_largest, ir_get_i(n, IR_ATTR_largest, 1))));
+    struct ir_node *sort = ir_build(b, IR_sort, places ? 2 : 1, (struct ir_value *[]){x, places},
+                                    IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis), ir_attr_e(IR_ATTR_k, k),
+                                             ir_attr_i(IR_ATTR_largest, ir_get_i(n, IR_ATTR_largest, 1))));
+    *s = sort ? (struct sorted){sort->out[0], sort->out[1]} : (struct sorted){0};
+    return sort != NULL;
 }
 
 /* Elements of a piece: the most that divide n, or as many as there may be. */
@@ -201,13 +203,12 @@ static bool exchange(struct merged *m, int64_t distance, bool mirror)
 /* Sorts the elements of each piece. */
 static bool sort_pieces(struct merged *m)
 {
-    struct ir_builder *b = m->b;
-    ir_expr size = ir_const(b->ctx, m->size);
-    struct ir_value *v = part(b, m->n, IR_topk_values, m->v, m->at, m->axis + 1, size);
-    struct ir_value *at = part(b, m->n, IR_topk_positions, m->v, m->at, m->axis + 1, size);
-    m->v = v;
-    m->at = at ? ir_cast_to(b, at, TCC_I32) : NULL;
-    return v && m->at;
+    struct sorted s;
+    if (!sort_rows(m->b, m->n, m->v, m->at, m->axis + 1, ir_const(m->b->ctx, m->size), &s))
+        return false;
+    m->v = s.values;
+    m->at = ir_cast_to(m->b, s.positions, TCC_I32);
+    return m->at != NULL;
 }
 
 /* The first k of x along the axis. */
@@ -268,11 +269,8 @@ static bool sort(struct ir_builder *b, const struct ir_node *n, struct ir_value 
     int64_t length = ir_const_or(x->type->dim[axis], 0), kept = ir_const_or(k, MOST), size = piece_of(length);
     if (length > WHOLE && length < INT32_MAX && kept > size / SHARE && x->type->rank + 3 <= TCC_MAX_RANK)
         return merge_sort(b, n, x, axis, k, positions, s);
-    if (length <= WHOLE || kept > size / SHARE || x->type->rank == TCC_MAX_RANK) {
-        s->values = part(b, n, IR_topk_values, x, NULL, axis, k);
-        s->positions = positions ? part(b, n, IR_topk_positions, x, NULL, axis, k) : NULL;
-        return s->values && (s->positions || !positions);
-    }
+    if (length <= WHOLE || kept > size / SHARE || x->type->rank == TCC_MAX_RANK)
+        return sort_rows(b, n, x, NULL, axis, k, s);
     struct sorted first, then;
     x = in_pieces(b, n, x, axis, (length + size - 1) / size, size);
     if (!x || !sort(b, n, x, axis + 1, k, positions, &first))

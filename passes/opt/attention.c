@@ -345,23 +345,32 @@ static struct ir_value *attend(struct rewrite *w, struct ir_node *n)
 
 /* -- For training ------------------------------------------------------------------------------------------ */
 
-/* Its rows' logarithms beside n, where the machine makes gradients from them (grad/contract.c finds them by their
- * operands). */
+/* n with its rows' logarithms, where the machine makes gradients from them. */
 static bool put_logarithms(struct pass_run *r, struct ir_node *n)
 {
     const struct pass_machine *m = pass_opts(r)->machine;
     struct ir_builder b = {pass_ctx(r), n->block->func, n->block, n->next, n->where};
-    struct ir_value *mask = n->nin > 3 ? n->in[3].value : NULL, *in[3] = {n->in[0].value, n->in[1].value, mask};
-    if (!m->attention_grad(m, n) || !pass_changed(r))
+    struct ir_value *in[4];
+    if (!m->takes_gradient(m, n) || !pass_changed(r))
         return true;
-    return ir_build1(&b, IR_attention_lse, mask ? 3 : 2, in,
-                     IR_ATTRS(ir_attr_f(IR_ATTR_scale, ir_get_f(n, IR_ATTR_scale, 1)),
-                              ir_attr_i(IR_ATTR_causal, ir_get_i(n, IR_ATTR_causal, 0)))) != NULL;
+    for (int i = 0; i < n->nin; i++)
+        in[i] = n->in[i].value;
+    struct ir_node *with = ir_build(&b, IR_attention_lse, n->nin, in,
+                                    IR_ATTRS(ir_attr_f(IR_ATTR_scale, ir_get_f(n, IR_ATTR_scale, 1)),
+                                             ir_attr_i(IR_ATTR_causal, ir_get_i(n, IR_ATTR_causal, 0)),
+                                             ir_attr_s(IR_ATTR_mode, ir_get_s(n, IR_ATTR_mode, "zero"))));
+    if (!with)
+        return false;
+    with->out[0]->name = n->out[0]->name;
+    ir_replace_uses(n->out[0], with->out[0]);
+    ir_remove(n);
+    return true;
 }
 
 static bool each_attention(struct pass_run *r, struct ir_block *block)
 {
-    IR_EACH_NODE(n, block) {
+    for (struct ir_node *n = block->first, *next; n; n = next) {
+        next = n->next;
         for (int i = 0; i < n->nregions; i++)
             if (!each_attention(r, n->regions[i]))
                 return false;
@@ -376,7 +385,7 @@ bool pass_attention_run(struct pass_run *r)
     static const struct rewrite_rule rules[] = {{IR_matmul, attend}};
     const struct pass_machine *m = pass_opts(r)->machine;
     bool training = strcmp(pass_param(r, "for", "inference"), "training") == 0;
-    if (training && (!m || !m->attention_grad || !pass_bounded(r)))
+    if (training && (!m || !m->takes_gradient || !pass_bounded(r)))
         return true;
     if (!rewrite_module(r, rules, 1))
         return false;

@@ -557,8 +557,8 @@ bool cut_attention(struct cut_node *x, bool result, int index, struct cut c)
 {
     if (c.kind != CUT_PART)
         return false;
-    bool gradient = x->n->op != IR_attention && x->n->op != IR_attention_lse;
-    int tensors = gradient ? 6 : x->n->op == IR_attention ? 3 : 2;
+    bool forward = x->n->op == IR_attention || x->n->op == IR_attention_lse;
+    int tensors = forward ? 3 : 6;
     int axis = !result && index >= tensors ? c.axis + 4 - in_type(x, index)->rank : c.axis;
     ir_expr size = in_type(x, 0)->dim[axis < 2 ? axis : 0];
     if (axis > 1 || (axis == 1 && !ir_is_value(c.outer, 1)))
@@ -570,6 +570,7 @@ bool cut_attention(struct cut_node *x, bool result, int index, struct cut c)
         if (a >= 0)
             x->in[i] = part(a, c.outer);
     }
-    x->out[0] = part(axis, c.outer);
+    for (int i = 0; i < x->n->nout; i++)
+        x->out[i] = part(axis, c.outer);
     return true;
 }

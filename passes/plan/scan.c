@@ -110,7 +110,9 @@ static void push(struct kb *k, const struct ir_node *n, ir_expr *at)
 /* Views that lead from what is collected to the piece that it becomes; how many. */
 static int views_to(const struct lw_group *g, const struct ir_node **views)
 {
-    const struct ir_value *last = g->dest ? g->dest->def->in[g->piece].value : g->collects, *v;
+    const struct ir_value *last =
+                              g->results[0].into ? g->results[0].into->def->in[g->results[0].piece].value : g->collects,
+                          *v;
     int n = 0, i;
     for (v = last; v != g->collects; v = v->def->in[0].value)
         n++;
@@ -121,7 +123,7 @@ static int views_to(const struct lw_group *g, const struct ir_node **views)
 
 bool lw_build_collected(struct kb *k, struct lw_group *g)
 {
-    struct ir_value *all = g->collects, *one = g->value;
+    struct ir_value *all = g->collects, *one = g->results[0].value;
     const struct ir_node *views[KN_MAX_VIEWS];
     ir_expr idx[TCC_MAX_RANK], at[TCC_MAX_RANK];
     int64_t trips;
@@ -138,9 +140,9 @@ bool lw_build_collected(struct kb *k, struct lw_group *g)
     int nviews = views_to(g, views);
     for (int i = 0; i < nviews; i++)
         push(k, views[i], at);
-    for (int i = 0; g->dest && i < g->dest->type->rank; i++)
-        at[i] = ir_add(k->ctx, at[i], g->dest_offset[i]);
-    kb_store(k, stage, g->dest ? g->dest : all, at, id);
+    for (int i = 0; g->results[0].into && i < g->results[0].into->type->rank; i++)
+        at[i] = ir_add(k->ctx, at[i], g->into_offset[i]);
+    kb_store(k, stage, g->results[0].into ? g->results[0].into : all, at, id);
     kb_stage_end(k, stage);
     return true;
 }
@@ -153,7 +155,8 @@ static void collect(struct lw *lw, struct ir_value *all)
     struct lw_group *g = IR_NEW(lw->ctx, struct lw_group);
     struct path p = follow(lw, all);
     g->root = yield;
-    g->value = element(all);
+    g->results[0].value = element(all);
+    g->nresults = 1;
     g->collects = all;
     if (p.into)
         lw_place_in(lw, g, p.into, p.piece);

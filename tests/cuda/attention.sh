@@ -46,15 +46,13 @@ differentiates() {
     operands="%q, %k, %v, %d, %l, %x${9:+, %m}"
     cat >"$tmp/a.tcir" <<END
 func @main(%q: $1[$2, $3, $5, $7], %k: $1[$2, $4, $6, $7], %v: $1[$2, $4, $6, $8], %d: $1[$2, $3, $5, $8]${9:+, %m: $1[$9]}) -> ($1[$2, $3, $5, $8], f32[$2, $3, $5], f32[$2, $3, $5, $7], f32[$2, $3, $6, $7], $1[$2, $3, $6, $8]) {
-  %y = attention(%q, %k, %v${9:+, %m}) $words
-  %l = attention_lse(%q, %k${9:+, %m}) $words
+  %y, %l = attention_lse(%q, %k, %v${9:+, %m}) $words
   %yw = cast(%y) {to = f32}
   %dw = cast(%d) {to = f32}
   %p = mul(%yw, %dw)
   %x = reduce_sum(%p) {axes = [3], keepdims = 0}
   %gq = attention_grad_q($operands) $words
-  %gk = attention_grad_k($operands) $words
-  %gv = attention_grad_v($operands) $words
+  %gv, %gk = attention_grad_vk($operands) $words
   %gc = cast(%gv) {to = $1}
   return(%y, %l, %gq, %gk, %gc)
 }
