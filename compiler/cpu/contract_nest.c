@@ -614,14 +614,15 @@ static bool copy_rows(struct ct *c)
     return true;
 }
 
-/* Steps whose values of A, which lie side by side, are lanes of one vector; 0: none. */
+/* Steps whose values of A, which lie side by side, are lanes of one vector; 0: none. No lane is a pair of f16: where
+ * instructions for lanes are the machine's, loads repeat pairs at no cost. */
 static int steps_by_lane(const struct cpu_machine *m, const struct ct *c)
 {
     const struct ct_k *last = &c->ks[c->nks - 1];
     int n = m->lane_bytes / tcc_dtype_bytes(c->dtype);
-    bool fits = !c->halves && !c->square && !last->unroll && (c->depth != 4 || m->multiplies_bytes) &&
-                (c->pack_a ? !c->a_by_k : last->sa == c->depth) && (last->n == CT_DYN || last->n >= n) &&
-                c->lanes * tcc_dtype_bytes(c->dtype) == m->emit.vector_bytes;
+    bool fits = !c->halves && !c->square && !(ct_half(c) && m->lane_product) && !last->unroll &&
+                (c->depth != 4 || m->multiplies_bytes) && (c->pack_a ? !c->a_by_k : last->sa == c->depth) &&
+                (last->n == CT_DYN || last->n >= n) && c->lanes * tcc_dtype_bytes(c->dtype) == m->emit.vector_bytes;
     return fits && n > 1 ? n : 0;
 }
 

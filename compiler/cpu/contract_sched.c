@@ -35,6 +35,8 @@ double ct_step_cost(const struct ct *c, int mr, int cv)
            cost = 4; /* two loads a cycle are not quite reached */
     if (c->pairs)    /* four instructions for each, two to repeat a value of A and make it signed */
         fma = 4 * fma + (c->packs_signed ? 0 : mr);
+    if (ct_half(c) && c->by_lane) /* pairs are repeated, in the pipes that multiply */
+        fma += mr / 2.0;
     if (c->square) { /* two vectors of B for each of columns */
         fma = (double)ct_held_rows(c, mr) * cv / 2;
         loads = 1.1 * ((c->pack_a ? (double)mr / 2 : mr) + 2 * cv) / 2;
