@@ -17,13 +17,6 @@ double peak_seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static double processor_seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 #define CHAINS(X) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
 #define CLOBBERED \
     "xmm0", "xmm1", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15"
@@ -33,6 +26,13 @@ static double processor_seconds(void)
 #define MULADD(i) "mulps %%xmm0, %%xmm" #i "\n addps %%xmm0, %%xmm" #i "\n"
 
 #ifdef __x86_64__
+static double processor_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 int peak_bits(void)
 {
     if (__builtin_cpu_supports("avx512f"))
