@@ -173,7 +173,7 @@ static bool build_versions(struct job *j)
     const char *const *lists = frontend_lists(j->ctx, &front);
     if (!lists[0])
         return true;
-    if (j->module->pipes) {
+    if (j->module->staged) {
         ir_error(j->ctx, NULL, "--dim=%s: a step in stages has one size for each dim; give one", lists[0]);
         return false;
     }
@@ -215,8 +215,8 @@ static void drop_model(const struct job *j)
 static void damage_step(struct ir_module *m, const char *where)
 {
     struct ir_node *n = m->funcs->body->last;
-    if (!strcmp(where, "partition") && m->pipes)
-        m->pipes->tasks[0].n--;
+    if (!strcmp(where, "partition") && m->staged)
+        m->staged->lists[0].n--;
     while (!strcmp(where, "train") && n && !(n->nout && ir_is_tensor(n->out[0]->type) && n->nin && n->in[0].value))
         n = n->prev;
     if (!strcmp(where, "train") && n)
@@ -321,8 +321,8 @@ static bool run_passes(struct job *j)
         plan_report(j->ctx, j->module->program, o->report);
     if (job_wants(o, "kernels") || job_wants(o, "plan"))
         kn_print_program(to, j->module->program, job_wants(o, "kernels"), job_wants(o, "plan"));
-    for (const struct pipe *q = j->module->pipes; q && job_wants(o, "plan"); q = q->next)
-        pipe_print(to, j->module, q);
+    for (const struct kn_staged *q = j->module->staged; q && job_wants(o, "plan"); q = q->next)
+        kn_print_staged(to, j->module, q);
     return !job_wants(o, "memory") || figures_print(j->module, &p, o->copies, to);
 }
 

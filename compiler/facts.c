@@ -9,7 +9,7 @@
  *                 "steps": [{"kind", "kernel", "how", "node", "sources", "host": true, "at": position, "flops",
  *                 "bytes", "ms": predicted, "reads": [buffer...], "writes": [buffer...]}...], "buffers": [[number,
  *                 name, type, memory, bytes, offset or null, first position, last position]...]}...],
- *    "pipes": [{"name", "micros", "stages": [[[name of what is called, ms, microbatch, kind of task, value,
+ *    "pipes": [{"name", "micros", "stages": [[[name of what is called, ms, microbatch, kind of step, value,
  *    peer]...]...]}...]}
  *   ops: [[operator, how many]...]
  *
@@ -297,44 +297,52 @@ static void put_weights(struct job *j)
     fputs("],\n", out);
 }
 
-/* -- Pipelines --------------------------------------------------------------------------------------------------- */
+/* -- Stages ------------------------------------------------------------------------------------------------------ */
 
-static double seconds_of_call(struct job *j, const struct pipe_call *c)
+static double seconds_of_call(struct job *j, const char *name)
 {
     const struct kn_program *p = j->module->program;
     int at = 0;
     bool first = true;
     for (int e = 0; e < p->nentries; e++)
-        if (!strcmp(p->entries[e].name, c->name))
+        if (!strcmp(p->entries[e].name, name))
             return put_steps(j, &p->entries[e].steps, false, &at, &first);
     return 0;
 }
 
-static void put_pipe(struct job *j, const struct pipe *q)
+static double ms_of(const struct kn_call *calls, const double *ms, int list, const char *name)
 {
-    static const char *const kinds[] = {[TCC_TASK_CALL] = "call",
-                                        [TCC_TASK_SEND] = "send",
-                                        [TCC_TASK_RECV] = "receive",
-                                        [TCC_TASK_GATHER] = "gather",
-                                        [TCC_TASK_OUTPUT] = "output"};
+    while (calls->list != list || strcmp(calls->step->lib, name))
+        calls++, ms++;
+    return *ms;
+}
+
+static void put_staged(struct job *j, const struct kn_staged *q)
+{
+    static const char *const kinds[TCC_NSTEPS] = {[TCC_STEP_CALL] = "call",
+                                                  [TCC_STEP_SEND] = "send",
+                                                  [TCC_STEP_RECV] = "receive",
+                                                  [TCC_STEP_COLLECTIVE] = "gather",
+                                                  [TCC_STEP_RESULT] = "output"};
     FILE *out = j->o->facts;
-    double *ms = IR_NEWN(j->ctx, q->ncalls + 1, double);
-    for (int c = 0; c < q->ncalls; c++)
-        ms[c] = 1e3 * seconds_of_call(j, &q->calls[c]);
+    struct kn_call *calls;
+    int n = kn_calls(j->ctx, q, &calls);
+    double *ms = IR_NEWN(j->ctx, n + 1, double);
+    for (int c = 0; c < n; c++)
+        ms[c] = 1e3 * seconds_of_call(j, calls[c].step->lib);
     fputc('{', out);
     put_key(out, "name", q->name);
     fprintf(out, ",\"micros\":%d,\"stages\":[", q->micros);
-    for (int s = 0; s < q->stages; s++) {
-        fputs(s ? ",\n[" : "\n[", out);
-        for (int i = 0; i < q->tasks[s].n; i++) {
-            const struct pipe_task *t = &q->tasks[s].at[i];
-            bool call = t->kind == TCC_TASK_CALL;
+    for (int l = 0; l < q->stages; l++) {
+        fputs(l ? ",\n[" : "\n[", out);
+        for (int i = 0; i < q->lists[l].n; i++) {
+            const struct kn_step *s = &q->lists[l].at[i];
+            bool call = s->kind == TCC_STEP_CALL, result = s->kind == TCC_STEP_RESULT;
+            const char *name = call ? s->lib : result ? q->outputs[s->what].name : q->buffers[s->args[0]].name;
             fputs(i ? ",[" : "[", out);
-            tcr_print_json(out, call                         ? q->calls[t->what].name
-                                : t->kind == TCC_TASK_OUTPUT ? q->outputs[t->what].name
-                                : q->values[t->what].name    ? q->values[t->what].name
-                                                             : "");
-            fprintf(out, ",%.9g,%d,\"%s\",%d,%d]", call ? ms[t->what] : 0, t->micro, kinds[t->kind], t->what, t->peer);
+            tcr_print_json(out, name ? name : "");
+            fprintf(out, ",%.9g,%d,\"%s\",%d,%d]", call ? ms_of(calls, ms, l, s->lib) : 0, s->micro, kinds[s->kind],
+                    call || result ? s->what : s->args[0], s->peer);
         }
         fputc(']', out);
     }
@@ -391,8 +399,8 @@ void facts_write(struct job *j)
         put_entry(j, &p->entries[e]);
     }
     fputs("],\n\"pipes\":[", out);
-    for (const struct pipe *q = j->module->pipes; q; q = q->next) {
-        put_pipe(j, q);
+    for (const struct kn_staged *q = j->module->staged; q; q = q->next) {
+        put_staged(j, q);
         fputs(q->next ? "," : "", out);
     }
     fputs("]}\n", out);

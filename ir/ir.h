@@ -550,8 +550,8 @@ struct ir_module {
     int nlabels;
     struct ir_labels *labels;
     struct kn_program *program;                  /* level 2, once lowered; see kernel.h */
-    /* entry points that are run by stages (pipe.h); the functions are then parts of them */
-    struct pipe *pipes;
+    /* entry points that run in stages (stages.h); the functions are then parts of them */
+    struct kn_staged *staged;
 };
 
 struct ir_module *ir_module_new(struct ir_ctx *ctx, const char *name);
@@ -763,6 +763,5 @@ int ir_interp(struct ir_func *f, struct ir_interp_state *state, struct tcc_objec
 bool ir_interp_node(const struct ir_node *n, struct ir_tensor **out);
 
 #include "ir/kernel.h"
-#include "ir/pipe.h"
 
 #endif

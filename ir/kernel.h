@@ -352,9 +352,12 @@ struct kn_step {
     /* by which waits name the step: a number of its own in the entry point; 0: none waits for it */
     int event;
     struct kn_kernel *kernel;    /* LAUNCH */
-    const char *lib;             /* LIB */
-    int what;                    /* STACK: axis; EVAL: level */
-    int nin;                     /* LIB: inputs among args */
+    const char *lib;             /* LIB; CALL: of the function, and of its entry point */
+    struct ir_func *func;        /* CALL; NULL: of a plan's text without functions */
+    int what;                    /* STACK: axis; EVAL: level; COLLECTIVE: which; RESULT: output */
+    int nin;                     /* LIB, CALL: inputs among args */
+    int micro, peer;             /* of stages' lists: microbatch; SEND, RECV: the other stage */
+    const char *group;           /* of ranks, where no attribute names it; NULL: "world" */
     int nargs, nsizes, nsyms, nattrs, nregions, nwaits;
     int *args;                   /* buffers; -1: omitted */
     ir_expr *sizes;
@@ -461,5 +464,7 @@ int *kn_order_known(struct kn_order *o, int queue);
 void kn_order_touch(struct kn_order *o, int buffer, const struct kn_moment *m);
 /* behind that position, all steps happen after all that touched it; -1: none has */
 int kn_order_until(struct kn_order *o, int buffer);
+
+#include "ir/stages.h"
 
 #endif

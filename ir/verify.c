@@ -460,7 +460,7 @@ bool ir_verify_as(const struct ir_module *m, enum ir_diag_kind kind)
     for (const struct ir_func *f = m->funcs; f; f = f->next)
         ok = check_func(&v, f) && ok;
     ok = ok && check_defaults(&v);
-    return ok && pipe_verify(m, kind);
+    return ok && kn_verify_staged(m, kind);
 }
 
 bool ir_verify(const struct ir_module *m)

@@ -426,14 +426,14 @@ static inline int tcc_guard_holds(uint32_t op, int64_t a, int64_t b)
  * list of steps, a region's, which it runs in order; a session runs one stage or, in turn, all of them. Their buffers
  * are INPUTs, SLOTs and SIZES, their steps
  *   CALL        of another entry point (they stand behind those that the user sees)
- *   SEND        sizes: the stage that gets the buffer, the microbatch. Does not wait: its slot is kept until it has gone
+ *   SEND        sizes: the stage that gets the buffer, the microbatch. Does not wait: its slot stays until it has gone
  *   RECV        sizes: the stage that sends it, the microbatch. Where the buffer has a slot to spare it may begin when
  *               the one before of that buffer has ended
  *   COLLECTIVE  ALL_GATHER: every stage's buffer, stacked on a new axis 0, on every stage
  *   RESULT
  * and `group` is that of the stages, "pp". Sizes are constants. */
 /* over microbatches; STACK: on a new axis 0 */
-enum tcc_pipe_reduce { TCC_PIPE_MEAN, TCC_PIPE_SUM, TCC_PIPE_CONCAT, TCC_PIPE_STACK };
+enum tcc_combine { TCC_COMBINE_MEAN, TCC_COMBINE_SUM, TCC_COMBINE_CONCAT, TCC_COMBINE_STACK };
 
 /* The records of tables, and the plan's head. */
 #define TCC_RECORDS(member, record, word, needed) struct record {

@@ -368,9 +368,9 @@ static void describe_result(const struct tccrt_model *m, const struct tcc_pstage
     uint32_t how = m->results[p->results.first + (uint32_t)i].how,
              axis = m->results[p->results.first + (uint32_t)i].axis;
 
-    if (how == TCC_PIPE_CONCAT && info->dims[axis] >= 0)
+    if (how == TCC_COMBINE_CONCAT && info->dims[axis] >= 0)
         info->dims[axis] *= p->micros;
-    if (how != TCC_PIPE_STACK)
+    if (how != TCC_COMBINE_STACK)
         return;
     memmove(info->dims + 1, info->dims, sizeof info->dims - sizeof *info->dims);
     memmove(info->dim_names + 1, info->dim_names, sizeof info->dim_names - sizeof *info->dim_names);

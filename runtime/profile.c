@@ -13,7 +13,7 @@
 #include "runtime/rt_int.h"
 #include "base/safe.h"
 
-#define TASKS 2
+#define STAGES 2
 #define DEVICE 1000           /* + its queue */
 #define THREADS 2000          /* + the host's thread */
 #define SPANS 900             /* + the number of the program's own track */
@@ -26,8 +26,8 @@ struct total {
 };
 struct event {
     uint32_t step,
-        /* track 1: communication under way; TASKS + stage: steps of that stage's list; THREADS + i: that thread's part in
-         * the step */
+        /* track 1: communication under way; STAGES + stage: steps of that stage's list; THREADS + i: that thread's part
+         * in the step */
         track;
     double start, end;
 };
@@ -328,7 +328,7 @@ void tcr_profile_aside(struct tccrt_session *s, uint32_t step, double start, dou
 void tcr_profile_staged(struct tccrt_session *s, uint32_t stage, const struct tcc_pstep *p, double start, double end)
 {
     if (s->profile)
-        add_event(s->profile, (struct event){(uint32_t)(p - s->m->steps), TASKS + stage, start, end});
+        add_event(s->profile, (struct event){(uint32_t)(p - s->m->steps), STAGES + stage, start, end});
 }
 
 const char *tcr_profile_name(const struct tccrt_session *s, const struct tcc_pstep *p)
@@ -394,15 +394,15 @@ int tccrt_profile_reset(struct tccrt_session *s)
 static void put_event(FILE *f, const struct tccrt_session *s, const struct event *e)
 {
     double begin = s->profile->begin;
-    bool task = e->track >= TASKS && e->track < DEVICE;
+    bool staged = e->track >= STAGES && e->track < DEVICE;
     const struct tcc_pstep *step = e->step == TCC_NO ? NULL : &s->m->steps[e->step];
-    const char *kind = !step ? "copy" : task && step->kind == TCC_STEP_COLLECTIVE ? "gather" : kind_names[step->kind];
+    const char *kind = !step ? "copy" : staged && step->kind == TCC_STEP_COLLECTIVE ? "gather" : kind_names[step->kind];
 
     fputs("{\"name\":", f);
-    tcr_print_json(f, !step ? "copy" : task ? tcr_string(s->m, step->node) : tcr_profile_name(s, step));
+    tcr_print_json(f, !step ? "copy" : staged ? tcr_string(s->m, step->node) : tcr_profile_name(s, step));
     fprintf(f, ",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":%d,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f,\"args\":{", kind,
             s->stage > 0 ? s->stage : 1, 1 + e->track, (e->start - begin) / 1e3, (e->end - e->start) / 1e3);
-    if (task) {
+    if (staged) {
         fprintf(f, "\"microbatch\":%u", tcr_stage_micro(s->m, step));
     } else {
         fputs("\"node\":", f);

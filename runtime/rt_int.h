@@ -257,9 +257,9 @@ struct tccrt_session {
     int failed;                      /* a run that has failed goes on to the vote, with its status */
     char failure[256];               /* and message */
 
-    int stage;                       /* of pipelines, 1 + the only one that it runs; 0: all */
+    int stage;                       /* 1 + the only one that it runs; 0: all */
     int tensor;                      /* 1 + the rank whose parts of tensors it has; 0: they are whole */
-    struct tcr_pipe **pipes;         /* by entry point in stages: its memory, once it was run */
+    struct tcr_staged **staged;        /* by entry point in stages: its memory, once it was run */
 
     struct tcr_profile *profile;     /* NULL: off */
     struct tcr_guard *guard;         /* guard.c; NULL: off */
@@ -457,15 +457,15 @@ int tcr_execute(struct tccrt_session *s, const struct tcc_pentry *e);
  * told. */
 int tcr_run_steps(struct tccrt_session *s);
 
-/* -- pipe.c ----------------------------------------------------------------------------------- */
-int tcr_pipe_run(struct tccrt_session *s, const struct tcc_pentry *e);
+/* -- stages.c ----------------------------------------------------------------------------------- */
+int tcr_stages_run(struct tccrt_session *s, const struct tcc_pentry *e);
 /* The microbatch of a step of a stage's list: its last size. */
 static inline uint32_t
 tcr_stage_micro(const struct tccrt_model *m, const struct tcc_pstep *p)
 {
     return p->sizes.count ? (uint32_t)m->exprs[m->u32s[p->sizes.first + p->sizes.count - 1]].k : 0;
 }
-void tcr_pipes_free(struct tccrt_session *s);
+void tcr_stages_free(struct tccrt_session *s);
 int tcr_state_gather(struct tccrt_session *s, uint32_t i, int root, void *to);       /* to: of the root */
 /* Does the session hold what has this home (struct tcc_pstate)? Or run stage home - 1? */
 static inline bool

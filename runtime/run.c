@@ -481,7 +481,7 @@ int tcr_run_now(struct tccrt_session *s, const struct tcc_pentry *e)
     if (s->profile)
         tcr_profile_begin(s);
     if (e->staged)
-        return tcr_pipe_run(s, e);
+        return tcr_stages_run(s, e);
     status = tcr_execute(s, e);
     s->runs += status == TCC_OK;
     return status;

@@ -270,7 +270,7 @@ static void free_data(struct tccrt_session *s)
 {
     if (s->apart)
         tcr_sync(s);
-    tcr_pipes_free(s);
+    tcr_stages_free(s);
     if (s->batches)
         s->free_batches(s);
     if (s->async)

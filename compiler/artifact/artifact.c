@@ -371,8 +371,8 @@ static void label_comment(FILE *f, const struct ir_module *m, const char *output
     }
 }
 
-/* Types of a pipeline's entry point are those of a microbatch. */
-static void pipe_values(FILE *f, struct ir_ctx *ctx, const struct pipe *p)
+/* Types of an entry point in stages are those of a microbatch. */
+static void staged_values(FILE *f, struct ir_ctx *ctx, const struct kn_staged *p)
 {
     fprintf(f, " * %d microbatches a call; of one of them:\n", p->micros);
     for (int i = 0; i < p->ninputs; i++)
@@ -429,7 +429,8 @@ static void func_values(FILE *f, struct ir_ctx *ctx, const struct ir_func *fn)
 }
 
 /* The one or the other is there. */
-static void entry_text(FILE *f, struct ir_ctx *ctx, const char *prefix, const struct kn_entry *e, const struct pipe *p)
+static void entry_text(FILE *f, struct ir_ctx *ctx, const char *prefix, const struct kn_entry *e,
+                       const struct kn_staged *p)
 {
     const char *name = e ? ir_entry_name(e->func) : p->name, *entry = artifact_identifier(ctx, name);
     int ninputs = e ? e->ninputs : p->ninputs, noutputs = e ? e->noutputs : p->noutputs;
@@ -444,7 +445,7 @@ static void entry_text(FILE *f, struct ir_ctx *ctx, const char *prefix, const st
     if (e)
         func_values(f, ctx, e->func);
     else
-        pipe_values(f, ctx, p);
+        staged_values(f, ctx, p);
     fprintf(f,
             " * Returns a tcc_status; tccrt_error() has the message. %s_%s() keeps a session of its own: out[i] must "
             "have dtype, dims and\n"
@@ -491,9 +492,9 @@ bool artifact_header(struct ir_ctx *ctx, const struct kn_program *p, const char 
         name, name, id, name, name, id);
     fprintf(f, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
     fprintf(f, "/* The model, for tccrt_open_linked(). */\nextern const struct tcc_model %s_model;\n", name);
-    for (const struct pipe *q = p->module->pipes; q; q = q->next)
+    for (const struct kn_staged *q = p->module->staged; q; q = q->next)
         entry_text(f, ctx, name, NULL, q);
-    for (int i = 0; i < artifact_nentries(p) && !p->module->pipes; i++)
+    for (int i = 0; i < artifact_nentries(p) && !p->module->staged; i++)
         entry_text(f, ctx, name, artifact_entry(p, i), NULL);
     fprintf(f, "\n#ifdef __cplusplus\n}\n#endif\n#endif\n");
     if (tcr_save_commit(&save)) {

@@ -11,7 +11,7 @@ struct control {
 };
 
 /* A group of ranks by its name, which the table holds once. */
-uint32_t plan_group(struct plan_writer *w, const char *name)
+static uint32_t group_number(struct plan_writer *w, const char *name)
 {
     uint32_t s = plan_string(w, name);
     int i = 0;
@@ -55,10 +55,11 @@ static void write_memories(struct plan_writer *w)
     }
 }
 
-static void write_buffers(struct plan_writer *w)
+struct tcc_range plan_buffers(struct plan_writer *w, int n, const struct kn_buffer *buffers)
 {
-    for (int i = 0; i < w->p->nbuffers; i++) {
-        const struct kn_buffer *b = &w->p->buffers[i];
+    struct tcc_range r = {(uint32_t)w->buffers.n, (uint32_t)n};
+    for (int i = 0; i < n; i++) {
+        const struct kn_buffer *b = &buffers[i];
         struct tcc_pbuffer x = {.space = b->space,
                                 .dtype = b->dtype,
                                 .index = (uint32_t)b->index,
@@ -75,6 +76,7 @@ static void write_buffers(struct plan_writer *w)
         x.last = (uint32_t)b->last_step;
         VEC_PUSH(w->ctx, w->buffers, x);
     }
+    return r;
 }
 
 static uint32_t lib_number(struct plan_writer *w, const char *name)
@@ -101,8 +103,8 @@ static uint32_t group(struct plan_writer *w, const struct kn_step *s)
 {
     for (int i = 0; i < s->nattrs; i++)
         if (names_group(s, &s->attrs[i]))
-            return plan_group(w, s->attrs[i].s);
-    return communicates(s) ? plan_group(w, "world") : 0;
+            return group_number(w, s->attrs[i].s);
+    return communicates(s) ? group_number(w, s->group ? s->group : "world") : 0;
 }
 
 /* The elements of t, one behind the other. */
@@ -167,7 +169,6 @@ static struct tcc_range attrs(struct plan_writer *w, const struct kn_step *s)
     return r;
 }
 
-static struct tcc_range steps(struct plan_writer *w, const struct kn_steps *s);
 static struct tcc_range control(struct plan_writer *w, const struct kn_steps *s, bool program);
 
 static struct tcc_range regions(struct plan_writer *w, const struct kn_step *s)
@@ -176,7 +177,7 @@ static struct tcc_range regions(struct plan_writer *w, const struct kn_step *s)
     for (int i = 0; i < s->nregions; i++) {
         const struct kn_region *g = &s->regions[i];
         int nexits = g->nresults - (s->kind == TCC_STEP_LOOP);
-        made[i].steps = steps(w, &g->steps);
+        made[i].steps = plan_steps(w, &g->steps);
         made[i].params = plan_int_list(w, g->nparams, g->params);
         made[i].results = plan_int_list(w, g->nresults, g->results);
         made[i].exits = plan_int_list(w, g->exits ? nexits : 0, g->exits);
@@ -223,9 +224,7 @@ static struct tcc_pstep step(struct plan_writer *w, const struct kn_step *s)
     return x;
 }
 
-/* A list's steps stand together; lists of nested regions stand before them. `waits` are events until the entry point is
- * whole. */
-static struct tcc_range steps(struct plan_writer *w, const struct kn_steps *s)
+struct tcc_range plan_steps(struct plan_writer *w, const struct kn_steps *s)
 {
     struct tcc_pstep *made = IR_NEWN(w->ctx, s->n + 1, struct tcc_pstep);
     for (int i = 0; i < s->n; i++)
@@ -336,7 +335,7 @@ static int first_entry(const struct kn_program *p, int i)
 static void write_defaults(struct plan_writer *w, const struct ir_func *f, struct tcc_pentry *x)
 {
     const struct ir_module *m = f->module;
-    bool main = !strcmp(ir_entry_name(f), "main") && !m->pipes;
+    bool main = !strcmp(ir_entry_name(f), "main") && !m->staged;
     uint32_t *fixed = IR_NEWN(w->ctx, m->ndefaults + 1, uint32_t);
     int n = 0;
     x->defaults.first = (uint32_t)w->attrs.n;
@@ -464,7 +463,7 @@ static void write_entry(struct plan_writer *w, const struct kn_entry *e)
     x.input_buffers = plan_int_list(w, e->ninputs, e->input_buffers);
     x.output_buffers = plan_int_list(w, e->noutputs, e->output_buffers);
     int first = w->steps.n;
-    x.steps = steps(w, &e->steps);
+    x.steps = plan_steps(w, &e->steps);
     name_awaited(w, first);
     x.arena = e->arena ? plan_expr(w, e->arena) : TCC_NO;
     x.arenas = plan_expr_list(w, e->arenas ? w->p->nmemories - 1 : 0, e->arenas);
@@ -487,16 +486,16 @@ static void write_entry(struct plan_writer *w, const struct kn_entry *e)
 int artifact_nentries(const struct kn_program *p)
 {
     int n = 0;
-    for (const struct pipe *q = p->module->pipes; q; q = q->next)
+    for (const struct kn_staged *q = p->module->staged; q; q = q->next)
         n++;
-    for (int e = 0; e < p->nentries && !p->module->pipes; e++)
+    for (int e = 0; e < p->nentries && !p->module->staged; e++)
         n += !is_hidden(p, e);
     return n;
 }
 
 const char *artifact_entry_name(const struct kn_program *p, int i)
 {
-    const struct pipe *q = p->module->pipes;
+    const struct kn_staged *q = p->module->staged;
     if (!q)
         return ir_entry_name(artifact_entry(p, i)->func);
     while (i-- > 0)
@@ -552,7 +551,7 @@ static void write_states(struct plan_writer *w)
         x.memory = w->p->nmemories > 1 && !s->on_host; /* the device's, where there is one */
         x.sym = s->sym ? (uint32_t)plan_sym_number(w, s->sym) : TCC_NO;
         if (s->shard.parts)
-            x.shard = (struct tcc_pshard){(uint32_t)s->shard.axis + 1, plan_group(w, s->shard.group),
+            x.shard = (struct tcc_pshard){(uint32_t)s->shard.axis + 1, group_number(w, s->shard.group),
                                           (uint32_t)s->shard.parts,    (uint32_t)s->shard.blocks,
                                           (uint32_t)s->shard.padding,  0};
         x.owner = s->owner ? (uint32_t)plan_sym_number(w, s->owner) : TCC_NO;
@@ -584,12 +583,12 @@ struct artifact_plan artifact_plan(struct ir_ctx *ctx, const struct kn_program *
             w.unknown = ir_sym(ctx, "?");
     write_syms(&w);
     write_memories(&w);
-    write_buffers(&w);
+    plan_buffers(&w, p->nbuffers, p->buffers);
     for (int i = 0; i < p->nkernels; i++)
         write_kernel(&w, p->kernels[i]);
-    for (const struct pipe *q = p->module->pipes; q; q = q->next)
-        plan_write_pipe(&w, q);
-    int seen = p->module->pipes ? 0 : artifact_nentries(p), given = given_entry(p);
+    for (const struct kn_staged *q = p->module->staged; q; q = q->next)
+        plan_write_staged(&w, q);
+    int seen = p->module->staged ? 0 : artifact_nentries(p), given = given_entry(p);
     for (int i = 0; i < seen + (given >= 0); i++) {
         int e = i < seen ? first_entry(p, i) : given;
         if (p->entries[e].func->version)
@@ -598,7 +597,7 @@ struct artifact_plan artifact_plan(struct ir_ctx *ctx, const struct kn_program *
             write_entry(&w, &p->entries[e]);
     }
     for (int e = 0; e < p->nentries; e++)
-        if (p->module->pipes || p->entries[e].func->version)
+        if (p->module->staged || p->entries[e].func->version)
             write_entry(&w, &p->entries[e]);
     write_states(&w);
     /* Levels that no expression has are evaluated too: EVAL steps name them. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Private to plan*.c: the tables of a plan while they are written. plan.c writes memories, buffers, entry points and
- * steps, plan_pipe.c pipelines, both out of plan_words.c's strings, lists and expressions. Indices are those of
+ * steps, plan_stages.c those in stages, both out of plan_words.c's strings, lists and expressions. Indices are those of
  * runtime/abi.h.
  */
 #ifndef TCCC_PLAN_INT_H
@@ -39,9 +39,11 @@ struct tcc_range plan_expr_list(struct plan_writer *w, int n, const ir_expr *e);
 struct tcc_psignature plan_signature(struct plan_writer *w, const char *name, ir_type t);
 /* Where the variable of this index stands in the table. */
 uint32_t plan_state_number(const struct plan_writer *w, int index);
-/* The number of the group of ranks of that name. */
-uint32_t plan_group(struct plan_writer *w, const char *name);
-/* A pipeline, as an entry point that the user sees. */
-void plan_write_pipe(struct plan_writer *w, const struct pipe *p);
+struct tcc_range plan_buffers(struct plan_writer *w, int n, const struct kn_buffer *buffers);
+/* A list's steps stand together; lists of nested regions stand before them. `waits` are events until the entry point is
+ * whole. */
+struct tcc_range plan_steps(struct plan_writer *w, const struct kn_steps *s);
+/* One that runs in stages, as an entry point that the user sees. */
+void plan_write_staged(struct plan_writer *w, const struct kn_staged *p);
 
 #endif

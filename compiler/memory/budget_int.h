@@ -26,9 +26,10 @@ bool budget_fit_stages(const struct ir_module *m, const struct tccc_train *t, co
 /* After lowering: a note a stage, its exact peak. Where sizes are unknown there is none, which `report` (may be NULL)
  * is told. */
 void budget_tell_stages(const struct ir_module *m, const struct train_recompute *chosen, FILE *report);
-/* After lowering: what the process of a stage takes at its peak while it runs the pipeline, scratch apart, and the
+/* After lowering: what the process of a stage takes at its peak while it runs the entry point, scratch apart, and the
  * scratch of a thread. False: sizes are unknown. */
-bool budget_stage_bytes(const struct ir_module *m, const struct pipe *p, int stage, uint64_t *bytes, uint64_t *scratch);
+bool budget_stage_bytes(const struct ir_module *m, const struct kn_staged *p, int stage, uint64_t *bytes,
+                        uint64_t *scratch);
 /* The bytes that a budget bounds: of the memory in which kernels run, the device's where there is one. NULL: not
  * known. */
 ir_expr budget_arena(const struct kn_program *p, const struct kn_entry *e);
@@ -37,8 +38,8 @@ ir_expr budget_arena(const struct kn_program *p, const struct kn_entry *e);
  * plan's sizes and places. */
 bool budget_settle_owners(struct ir_module *m, const struct pass_options *options);
 
-/* Does the stage hold the value: make it, or take it from another stage? */
-bool budget_has_value(const struct pipe *p, int stage, int value);
+/* Bytes of the stage's slots, of those in a device's memory or of all. False: sizes are unknown. */
+bool budget_slots(struct ir_ctx *ctx, const struct kn_staged *p, int stage, bool on_device, uint64_t *bytes);
 /* figures.c, --dump-ir=memory, after lowering: what the process of each stage takes, where so many copies of it divide
  * what --zero divides. False after a diagnostic: sizes are unknown. Places of buffers in arenas are those of one of the
  * copies then. */

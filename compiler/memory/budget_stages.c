@@ -49,7 +49,7 @@ static bool is_here(const struct ir_state *s, int stage)
     return !s->home || s->home == stage + 1;
 }
 
-static void add_states(const struct ir_module *m, const struct pipe *p, int stage, struct taken *t)
+static void add_states(const struct ir_module *m, const struct kn_staged *p, int stage, struct taken *t)
 {
     for (const struct ir_state *s = m->states; s; s = s->next) {
         uint64_t bytes;
@@ -63,13 +63,13 @@ static void add_states(const struct ir_module *m, const struct pipe *p, int stag
     }
 }
 
-static bool add_call(const struct ir_module *m, const struct pipe_call *c, struct taken *t)
+static bool add_call(const struct ir_module *m, const struct ir_func *func, struct taken *t)
 {
     const struct kn_program *program = m->program;
     int64_t bytes;
     for (int e = 0; e < program->nentries; e++) {
         const struct kn_entry *x = &program->entries[e];
-        if (x->func != c->func)
+        if (x->func != func)
             continue;
         const ir_expr arena = budget_arena(program, x);
         if (!arena || !ir_is_const(arena, &bytes))
@@ -82,35 +82,41 @@ static bool add_call(const struct ir_module *m, const struct pipe_call *c, struc
     return true;
 }
 
-bool budget_has_value(const struct pipe *p, int stage, int value)
+/* By buffer: does the stage name it? */
+static bool *find_named(struct ir_ctx *ctx, const struct kn_staged *p, int stage)
 {
-    for (int c = 0; c < p->ncalls; c++) {
-        bool runs = p->calls[c].stage == stage || c == p->last;
-        for (int i = 0; runs && i < p->calls[c].nout; i++)
-            if (p->calls[c].out[i] == value)
-                return true;
-        for (int i = 0; runs && i < p->calls[c].nin; i++)
-            if (p->calls[c].in[i] == value)
-                return true;
+    bool *named = IR_NEWN(ctx, p->nbuffers + 1, bool);
+    for (int k = 0; k < 2; k++) {
+        const struct kn_steps *l = &p->lists[k ? p->stages : stage];
+        for (int i = 0; i < l->n; i++)
+            for (int a = 0; a < l->at[i].nargs; a++)
+                named[l->at[i].args[a]] = true;
     }
-    return false;
+    return named;
 }
 
-static bool add_values(const struct ir_module *m, const struct pipe *p, int stage, struct taken *t)
+bool budget_slots(struct ir_ctx *ctx, const struct kn_staged *p, int stage, bool on_device, uint64_t *bytes)
+{
+    const bool *named = find_named(ctx, p, stage);
+    uint64_t each;
+    *bytes = 0;
+    for (int b = 0; b < p->nbuffers; b++) {
+        const struct kn_buffer *x = &p->buffers[b];
+        if (x->space != TCC_SPACE_SLOT || (on_device && !x->memory) || !named[b])
+            continue;
+        if (!is_known(ctx, x->type, &each))
+            return false;
+        *bytes += ((each ? each : 1) + ALIGN - 1) / ALIGN * ALIGN * (uint64_t)x->index;
+    }
+    return true;
+}
+
+static bool add_results(const struct ir_module *m, const struct kn_staged *p, struct taken *t)
 {
     uint64_t bytes;
-    for (int v = 0; v < p->nvalues; v++) {
-        const struct pipe_value *x = &p->values[v];
-        if (x->space != TCC_PIPE_SLOT || !budget_has_value(p, stage, v))
-            continue;
-        if (!is_known(m->ctx, x->type, &bytes))
-            return false;
-        bytes = ((bytes ? bytes : 1) + ALIGN - 1) / ALIGN * ALIGN;
-        t->flight += bytes * (uint64_t)(x->slots < p->micros ? x->slots : p->micros);
-    }
     for (int o = 0; o < p->noutputs; o++) {
-        const struct pipe_output *x = &p->outputs[o];
-        bool adds = x->how == TCC_PIPE_MEAN || x->how == TCC_PIPE_SUM;
+        const struct kn_stage_output *x = &p->outputs[o];
+        bool adds = x->how == TCC_COMBINE_MEAN || x->how == TCC_COMBINE_SUM;
         if (!is_known(m->ctx, x->type, &bytes))
             return false;
         /* Sums are float64; else microbatches lie behind each other. */
@@ -120,26 +126,29 @@ static bool add_values(const struct ir_module *m, const struct pipe *p, int stag
     return true;
 }
 
-static bool measure_stage(const struct ir_module *m, const struct pipe *p, int stage, struct taken *t)
+static bool measure_stage(const struct ir_module *m, const struct kn_staged *p, int stage, struct taken *t)
 {
+    struct kn_call *calls;
+    int n = kn_calls(m->ctx, p, &calls);
     *t = (struct taken){0};
     add_states(m, p, stage, t);
-    for (int c = 0; c < p->ncalls; c++)
-        if ((p->calls[c].stage == stage || c == p->last) && !add_call(m, &p->calls[c], t))
+    for (int c = 0; c < n; c++)
+        if ((calls[c].list == stage || calls[c].list == p->stages) && !add_call(m, calls[c].step->func, t))
             return false;
-    return add_values(m, p, stage, t);
+    return budget_slots(m->ctx, p, stage, false, &t->flight) && add_results(m, p, t);
 }
 
-/* By stage, what the first pipeline, @step, takes. */
+/* By stage, what the first entry point, @step, takes. */
 static bool measure(const struct ir_module *m, struct taken *t)
 {
-    for (int s = 0; s < m->pipes->stages; s++)
-        if (!measure_stage(m, m->pipes, s, &t[s]))
+    for (int s = 0; s < m->staged->stages; s++)
+        if (!measure_stage(m, m->staged, s, &t[s]))
             return false;
     return true;
 }
 
-bool budget_stage_bytes(const struct ir_module *m, const struct pipe *p, int stage, uint64_t *bytes, uint64_t *scratch)
+bool budget_stage_bytes(const struct ir_module *m, const struct kn_staged *p, int stage, uint64_t *bytes,
+                        uint64_t *scratch)
 {
     struct taken t;
     bool known = measure_stage(m, p, stage, &t);
@@ -176,8 +185,8 @@ static bool complain(struct fitting *f)
 
 static bool build(struct fitting *f, struct ir_module *m, const struct tccc_train *t, const struct pass_options *p)
 {
-    return frontend_train(m, t, p->machine, NULL, f->now) && f->passes(f->user, m, p) &&
-           pass_list(m, "codegen", p) && budget_settle_owners(m, p);
+    return frontend_train(m, t, p->machine, NULL, f->now) && f->passes(f->user, m, p) && pass_list(m, "codegen", p) &&
+           budget_settle_owners(m, p);
 }
 
 /* Compiles a copy with f->now. Messages are those of the real thing to come; but what fails says why. */
@@ -325,14 +334,14 @@ bool budget_fit_stages(const struct ir_module *m, const struct tccc_train *t, co
 void budget_tell_stages(const struct ir_module *m, const struct train_recompute *chosen, FILE *report)
 {
     struct ir_where where = {.file = m->name};
-    struct taken *t = IR_NEWN(m->ctx, m->pipes->stages, struct taken);
+    struct taken *t = IR_NEWN(m->ctx, m->staged->stages, struct taken);
     if (!measure(m, t)) {
         if (report)
             fprintf(report, "peak of memory: not known before the sizes are: specialise the dynamic dimensions with "
                             "--dim or --shape\n");
         return;
     }
-    for (int s = 0; s < m->pipes->stages; s++) {
+    for (int s = 0; s < m->staged->stages; s++) {
         const char *repeated = chosen && chosen[s].rematerialised
                                    ? ir_internf(m->ctx, "%d operations are recomputed (activation checkpointing)",
                                                 chosen[s].rematerialised)

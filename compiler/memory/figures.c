@@ -89,23 +89,30 @@ static bool uses(const struct kn_program *p, const struct kn_steps *steps, const
     return false;
 }
 
-static bool is_called(const struct ir_module *m, const struct kn_entry *e, int stage)
+/* By entry point: does the stage call it? */
+static bool *find_called(const struct ir_module *m, int stage)
 {
-    const struct pipe *p = m->pipes;
-    for (int c = 0; p && c < p->ncalls; c++)
-        if ((p->calls[c].stage == stage || c == p->last) && p->calls[c].func == e->func)
-            return true;
-    return !p && !strcmp(e->name, "step");
+    const struct kn_program *g = m->program;
+    bool *called = IR_NEWN(m->ctx, g->nentries + 1, bool);
+    struct kn_call *calls;
+    int n = m->staged ? kn_calls(m->ctx, m->staged, &calls) : 0;
+    for (int e = 0; e < g->nentries; e++) {
+        called[e] = !m->staged && !strcmp(g->entries[e].name, "step");
+        for (int c = 0; c < n; c++)
+            called[e] |= (calls[c].list == stage || calls[c].list == m->staged->stages) &&
+                         calls[c].step->func == g->entries[e].func;
+    }
+    return called;
 }
 
 static bool add_state(const struct owners *o, const struct ir_module *m, const struct ir_state *s, int stage,
-                      struct figures *f)
+                      const bool *called, struct figures *f)
 {
     const struct kn_program *p = m->program;
     int64_t bytes, here = 1;
     bool used = false;
     for (int e = 0; e < p->nentries && !used; e++)
-        used = is_called(m, &p->entries[e], stage) && uses(p, &p->entries[e].steps, s);
+        used = called[e] && uses(p, &p->entries[e].steps, s);
     if (!used || (s->home && s->home != stage + 1) || (s->on_host && p->nmemories > 1))
         return true;
     if (s->owner && !ir_is_const(settled(o, s->owner), &here))
@@ -120,39 +127,24 @@ static bool add_state(const struct owners *o, const struct ir_module *m, const s
     return true;
 }
 
-static bool add_slots(const struct owners *o, const struct ir_module *m, int stage, struct figures *f)
-{
-    const struct pipe *p = m->pipes;
-    for (int v = 0; p && v < p->nvalues; v++) {
-        const struct pipe_value *x = &p->values[v];
-        int64_t n;
-        if (x->space != TCC_PIPE_SLOT || !budget_has_value(p, stage, v) || (m->program->nmemories > 1 && !x->on_device))
-            continue;
-        if (!ir_is_const(ir_num_elements(o->ctx, x->type), &n))
-            return false;
-        n = (n * tcc_dtype_bytes((enum tcc_dtype)x->type->dtype) + 63) / 64 * 64;
-        f->slots += (uint64_t)n * (uint64_t)(x->slots < p->micros ? x->slots : p->micros);
-    }
-    return true;
-}
-
 static bool measure(const struct owners *o, const struct ir_module *m, int stage, struct figures *f)
 {
     const struct kn_program *p = m->program;
     int64_t bytes;
+    const bool *called = find_called(m, stage);
     *f = (struct figures){0};
     for (int e = 0; e < p->nentries; e++) {
         ir_expr arena = budget_arena(p, &p->entries[e]);
-        if (!is_called(m, &p->entries[e], stage))
+        if (!called[e])
             continue;
         if (!arena || !ir_is_const(arena, &bytes))
             return false;
         f->arena = (uint64_t)bytes > f->arena ? (uint64_t)bytes : f->arena;
     }
     for (const struct ir_state *s = m->states; s; s = s->next)
-        if (!add_state(o, m, s, stage, f))
+        if (!add_state(o, m, s, stage, called, f))
             return false;
-    return add_slots(o, m, stage, f);
+    return !m->staged || budget_slots(o->ctx, m->staged, stage, m->program->nmemories > 1, &f->slots);
 }
 
 bool figures_print(struct ir_module *m, const struct pass_options *options, int copies, FILE *out)
@@ -160,7 +152,7 @@ bool figures_print(struct ir_module *m, const struct pass_options *options, int 
     struct owners o = {.ctx = m->ctx, .copies = copies > 1 ? copies : 1};
     if (!settle_buffers(&o, m, options))
         return false;
-    for (int s = 0; s < (m->pipes ? m->pipes->stages : 1); s++) {
+    for (int s = 0; s < (m->staged ? m->staged->stages : 1); s++) {
         struct figures f;
         if (!measure(&o, m, s, &f)) {
             struct ir_where where = {.file = m->name};

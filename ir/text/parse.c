@@ -641,7 +641,7 @@ static bool parse_module(struct parser *p)
             : lex_take_word(p, "labels")  ? !parse_labels(p)
             : lex_take_word(p, "func")    ? !parse_func(p)
             : lex_take_word(p, "fusion")  ? !parse_fusion(p)
-            : lex_take_word(p, "stages")  ? !parse_pipe(p)
+            : lex_take_word(p, "stages")  ? !parse_staged(p)
             : lex_is_word(p, "kernel") || lex_is_word(p, "level") || lex_is_word(p, "memory") ||
                     lex_is_word(p, "queue") || lex_is_word(p, "buffer") || lex_is_word(p, "entry")
                 ? p->module->program ? !parse_expected(p, "the end: a program is one piece") : !parse_program(p)

@@ -72,7 +72,11 @@ bool parse_dtype(struct parser *p, enum tcc_dtype *out);
 bool parse_type(struct parser *p, ir_type *out);
 bool parse_tensor(struct parser *p, struct ir_tensor **out); /* the context keeps it: *out is no reference */
 bool parse_attr(struct parser *p, enum ir_op op, struct ir_attr *out);
-bool parse_pipe(struct parser *p);                           /* after the word `stages` */
+bool parse_staged(struct parser *p);                         /* after the word `stages` */
+bool parse_number(struct parser *p, int64_t least, int *out);
+bool parse_numbers(struct parser *p, int **out, int *n);     /* (1, -1, 2) */
+bool parse_buffer(struct parser *p, struct kn_buffer *b, int number);            /* after the word `buffer` */
+bool parse_step(struct parser *p, const char *word, const struct token *at, struct kn_step *s); /* after its word */
 bool parse_program(struct parser *p);                        /* level 2: at one of kernel, level, buffer, entry */
 bool parse_layout(struct parser *p, ir_type type, const struct kn_layout **out); /* after the word `layout` */
 bool parse_operand(struct parser *p, struct ir_value **out);                     /* %name, of p->values; NULL: _ */

@@ -8,8 +8,7 @@
 #include "ir/text/kernel_words_int.h"
 #include "ir/text/parse_int.h"
 
-/* (1, -1, 2) */
-static bool parse_numbers(struct parser *p, int **out, int *n)
+bool parse_numbers(struct parser *p, int **out, int *n)
 {
     VEC(int) v = {0};
     if (!lex_expect(p, '('))
@@ -44,7 +43,7 @@ static bool parse_optional_exprs(struct parser *p, ir_expr **out, int *n)
     return true;
 }
 
-static bool parse_int(struct parser *p, int64_t lo, int *out)
+bool parse_number(struct parser *p, int64_t lo, int *out)
 {
     int64_t v;
     if (!lex_small(p, lo, INT32_MAX, &v))
@@ -80,15 +79,15 @@ static bool parse_buffer_item(struct parser *p, struct kn_buffer *b, bool *done)
     if (lex_take_word(p, "layout"))
         return parse_layout(p, b->type, &b->layout);
     if (lex_take_word(p, "index"))
-        return parse_int(p, 0, &b->index);
+        return parse_number(p, 0, &b->index);
     if (lex_take_word(p, "memory"))
-        return parse_int(p, 0, &b->memory);
+        return parse_number(p, 0, &b->memory);
     if (lex_take_word(p, "bytes"))
         return parse_expr(p, &b->bytes);
     if (lex_take_word(p, "offset"))
         return parse_expr(p, &b->offset);
     if (lex_take_word(p, "steps"))
-        return parse_int(p, 0, &b->first_step) && lex_expect(p, P_DOTS) && parse_int(p, 0, &b->last_step);
+        return parse_number(p, 0, &b->first_step) && lex_expect(p, P_DOTS) && parse_number(p, 0, &b->last_step);
     if (lex_take_word(p, "digest"))
         return lex_uint(p, &b->digest);
     if (lex_take_word(p, "name"))
@@ -97,7 +96,7 @@ static bool parse_buffer_item(struct parser *p, struct kn_buffer *b, bool *done)
     return true;
 }
 
-static bool parse_buffer(struct parser *p, struct kn_buffer *b, int number)
+bool parse_buffer(struct parser *p, struct kn_buffer *b, int number)
 {
     struct token at = p->tok;
     const char *space;
@@ -181,13 +180,17 @@ static bool parse_versions(struct parser *p, struct kn_step *s)
 static bool parse_step_item(struct parser *p, struct kn_step *s, bool *done)
 {
     if (lex_take_word(p, "nin"))
-        return parse_int(p, 0, &s->nin);
+        return parse_number(p, 0, &s->nin);
+    if (lex_take_word(p, "micro"))
+        return parse_number(p, 0, &s->micro);
+    if (lex_take_word(p, "peer"))
+        return parse_number(p, 0, &s->peer);
     if (lex_take_word(p, "what"))
-        return parse_int(p, -1, &s->what);
+        return parse_number(p, -1, &s->what);
     if (lex_take_word(p, "queue"))
-        return parse_int(p, 0, &s->queue);
+        return parse_number(p, 0, &s->queue);
     if (lex_take_word(p, "event"))
-        return parse_int(p, 1, &s->event);
+        return parse_number(p, 1, &s->event);
     if (lex_take_word(p, "sizes"))
         return parse_optional_exprs(p, &s->sizes, &s->nsizes);
     if (lex_take_word(p, "syms"))
@@ -214,17 +217,14 @@ static bool parse_step_item(struct parser *p, struct kn_step *s, bool *done)
     return true;
 }
 
-static bool parse_step(struct parser *p, struct kn_step *s)
+bool parse_step(struct parser *p, const char *word, const struct token *word_at, struct kn_step *s)
 {
-    struct token at = p->tok;
-    const char *word, *name;
-    if (!lex_ident(p, &word))
-        return false;
+    const char *name;
     int kind = kn_word(kn_step_words, word);
     if (kind < 0)
-        return parse_error(p, &at, "unknown step '%s'", word);
+        return parse_error(p, word_at, "unknown step '%s'", word);
     s->kind = (enum tcc_step_kind)kind;
-    at = p->tok;
+    struct token at = p->tok;
     if (p->tok.kind == T_GLOBAL || lex_is(p, '@')) {
         if (!lex_global(p, &name))
             return false;
@@ -250,7 +250,9 @@ static bool parse_steps(struct parser *p, struct kn_steps *steps)
         return false;
     while (!lex_is(p, '}')) {
         struct kn_step s = {0};
-        if (!parse_step(p, &s))
+        struct token at = p->tok;
+        const char *word;
+        if (!lex_ident(p, &word) || !parse_step(p, word, &at, &s))
             return false;
         VEC_PUSH(p->ctx, v, s);
     }
@@ -296,7 +298,7 @@ static bool parse_level(struct parser *p, struct program *g)
     ir_expr sym;
     int level;
     struct token at = p->tok;
-    if (!parse_expr(p, &sym) || !lex_expect(p, '=') || !parse_int(p, 0, &level))
+    if (!parse_expr(p, &sym) || !lex_expect(p, '=') || !parse_number(p, 0, &level))
         return false;
     if (sym->kind != IR_X_SYM)
         return parse_error(p, &at, "expected a symbol");
@@ -311,7 +313,7 @@ static bool parse_memory(struct parser *p, struct program *g)
     struct token at = p->tok;
     struct kn_memory m = {0};
     int number;
-    if (!parse_int(p, 0, &number) || !lex_string(p, &m.name))
+    if (!parse_number(p, 0, &number) || !lex_string(p, &m.name))
         return false;
     if (number != g->memories.n)
         return parse_error(p, &at, "expected memory %d", g->memories.n);
@@ -328,7 +330,7 @@ static bool parse_queue(struct parser *p, struct program *g)
     struct kn_queue q = {0};
     const char *word;
     int number;
-    if (!parse_int(p, 0, &number))
+    if (!parse_number(p, 0, &number))
         return false;
     if (number != g->queues.n)
         return parse_error(p, &at, "expected queue %d", g->queues.n);
@@ -341,7 +343,7 @@ static bool parse_queue(struct parser *p, struct program *g)
     if (!lex_take_word(p, "memory"))
         return parse_error(p, &p->tok, "expected memory");
     q.kind = (enum tcc_queue_kind)kind;
-    if (!parse_int(p, 0, &q.memory))
+    if (!parse_number(p, 0, &q.memory))
         return false;
     VEC_PUSH(p->ctx, g->queues, q);
     return true;

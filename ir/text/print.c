@@ -436,8 +436,8 @@ void ir_print_module(FILE *out, const struct ir_module *m)
     }
     if (m->program)
         kn_collect_syms(&s, m->program);
-    for (const struct pipe *p = m->pipes; p; p = p->next)
-        pipe_collect_syms(&s, p);
+    for (const struct kn_staged *p = m->staged; p; p = p->next)
+        kn_collect_staged_syms(&s, p);
     ir_print_syms(out, &s);
     for (const struct ir_state *v = m->states; v; v = v->next)
         print_state(out, v);
@@ -452,6 +452,6 @@ void ir_print_module(FILE *out, const struct ir_module *m)
     for (const struct ir_func *f = m->funcs; f; f = f->next)
         if (f->fusion)
             print_fusion(out, f);
-    for (const struct pipe *p = m->pipes; p; p = p->next)
-        pipe_print(out, m, p);
+    for (const struct kn_staged *p = m->staged; p; p = p->next)
+        kn_print_staged(out, m, p);
 }

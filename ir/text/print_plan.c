@@ -4,8 +4,8 @@
 
 #include "ir/text/kernel_words_int.h"
 
-const char *const kn_space_words[] = {"input",   "output", "arena", "weight", "state",
-                                      "dynamic", "object", "alias", NULL};
+const char *const kn_space_words[] = {"input",  "output", "arena", "weight", "state", "dynamic",
+                                      "object", "alias",  "slot",  "sizes",  NULL};
 const char *const kn_step_words[] = {"launch", "copy", "lib",        "bind", "dims",  "eval",    "alloc",
                                      "free",   "if",   "loop",       "box",  "unbox", "accum",   "stack",
                                      "check",  "ref",  "collective", "send", "recv",  "program", "parallel",
@@ -52,9 +52,9 @@ static void print_name(FILE *out, const char *word, const char *name)
     ir_print_string(out, name);
 }
 
-static void print_buffer(FILE *out, const struct kn_buffer *b, int i)
+void kn_print_buffer(FILE *out, const struct kn_buffer *b, int i, int indent)
 {
-    fprintf(out, "buffer %d %s %s ", i, kn_space_words[b->space],
+    fprintf(out, "%*sbuffer %d %s %s ", indent, "", i, kn_space_words[b->space],
             b->dtype == TCC_NONE ? "none" : tcc_dtype_name(b->dtype));
     ir_print_type(out, b->type);
     if (b->layout) {
@@ -78,21 +78,19 @@ static void print_buffer(FILE *out, const struct kn_buffer *b, int i)
 
 static void print_step(FILE *out, const struct kn_step *s, int indent);
 
-static void print_steps(FILE *out, const struct kn_steps *steps, int indent)
+void kn_print_steps(FILE *out, const struct kn_steps *steps, int indent)
 {
     for (int i = 0; i < steps->n; i++)
         print_step(out, &steps->at[i], indent);
 }
 
-static void print_kernel_name(FILE *out, const struct kn_kernel *k)
+void kn_print_global(FILE *out, const char *word, const char *name)
 {
-    if (!k)
-        return;
-    fputs(" @", out);
-    if (k->name && ir_is_identifier(k->name))
-        fputs(k->name, out);
+    fprintf(out, "%s @", word);
+    if (name && ir_is_identifier(name))
+        fputs(name, out);
     else
-        ir_print_string(out, k->name ? k->name : "");
+        ir_print_string(out, name ? name : "");
 }
 
 static void print_versions(FILE *out, const struct kn_step *s)
@@ -107,7 +105,8 @@ static void print_versions(FILE *out, const struct kn_step *s)
 static void print_step(FILE *out, const struct kn_step *s, int indent)
 {
     fprintf(out, "%*s%s", indent, "", kn_step_words[s->kind]);
-    print_kernel_name(out, s->kernel);
+    if (s->kernel)
+        kn_print_global(out, "", s->kernel->name);
     if (s->lib) {
         fputc(' ', out);
         ir_print_string(out, s->lib);
@@ -116,8 +115,9 @@ static void print_step(FILE *out, const struct kn_step *s, int indent)
     const struct {
         const char *word;
         int value;
-    } numbers[] = {{"nin", s->nin}, {"what", s->what}, {"queue", s->queue}, {"event", s->event}};
-    for (int i = 0; i < 4; i++) {
+    } numbers[] = {{"nin", s->nin},   {"what", s->what},   {"micro", s->micro},
+                   {"peer", s->peer}, {"queue", s->queue}, {"event", s->event}};
+    for (int i = 0; i < 6; i++) {
         if (numbers[i].value)
             fprintf(out, " %s %d", numbers[i].word, numbers[i].value);
     }
@@ -144,7 +144,7 @@ static void print_step(FILE *out, const struct kn_step *s, int indent)
         print_ints(out, " ", g->nresults, g->results);
         print_ints(out, " ", g->exits ? g->nresults - (s->kind == TCC_STEP_LOOP) : 0, g->exits);
         fputs(" {\n", out);
-        print_steps(out, &g->steps, indent + 2);
+        kn_print_steps(out, &g->steps, indent + 2);
         fprintf(out, "%*s}", indent, "");
     }
     fputc('\n', out);
@@ -201,7 +201,7 @@ static void print_entry(FILE *out, const struct kn_program *p, const struct kn_e
     print_exprs(out, "arenas", e->arenas ? p->nmemories - 1 : 0, e->arenas);
     print_expr(out, "peak", e->peak_live);
     fputs(" {\n", out);
-    print_steps(out, &e->steps, 2);
+    kn_print_steps(out, &e->steps, 2);
     fputs("}\n", out);
 }
 
@@ -230,7 +230,7 @@ void kn_print_program(FILE *out, const struct kn_program *p, bool kernels, bool 
     }
     print_memories(out, p);
     for (int i = 0; i < p->nbuffers; i++)
-        print_buffer(out, &p->buffers[i], i);
+        kn_print_buffer(out, &p->buffers[i], i, 0);
     for (int i = 0; i < p->nentries; i++)
         print_entry(out, p, &p->entries[i]);
 }

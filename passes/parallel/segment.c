@@ -71,7 +71,7 @@ static void consider(struct stages *x, struct ir_value *v, const bool *active)
     c.grad = IR_NEWN(x->ctx, x->nsegments, int);
     for (int s = 0; s < x->nsegments; s++)
         c.grad[s] = -1;
-    c.value = stages_value(x, v->name ? v->name : ir_internf(x->ctx, "v%u", v->id), v->type, TCC_PIPE_SLOT, 0);
+    c.value = stages_value(x, v->name ? v->name : ir_internf(x->ctx, "v%u", v->id), v->type, TCC_SPACE_SLOT, 1);
     VEC_PUSH(x->ctx, x->cut_values, c);
 }
 
@@ -112,7 +112,7 @@ static void export_value(struct building *b, struct ir_value *v, int value)
 
 static struct ir_value *import_value(struct building *b, int value)
 {
-    const struct pipe_value *v = &b->x->values.at[value];
+    const struct kn_buffer *v = &b->x->values.at[value];
     VEC_PUSH(b->x->ctx, b->seg->in, value);
     return ir_input_new(b->e.func, v->type, v->name);
 }
@@ -166,7 +166,7 @@ static bool add_outputs(struct building *b)
     const struct ir_node *end = x->whole->body->last;
     for (int i = x->predicts ? 0 : 1; i < end->nin; i++)
         if (stages_segment_of(x, end->in[i].value) == b->s)
-            export_value(b, b->map[end->in[i].value->id], x->outputs.at[i].value);
+            export_value(b, b->map[end->in[i].value->id], x->outputs.at[i].buffer);
     return true;
 }
 
@@ -181,13 +181,13 @@ static bool add_loss(struct building *b, struct ir_value *scores, struct ir_valu
     if (b->e.func->body->nparams > before) { /* the target is a new input */
         const char *name = b->e.func->input_names[before];
         ir_type type = b->e.func->body->params[before]->type;
-        VEC_PUSH(x->ctx, x->inputs, (struct pipe_input){name, type, train_split_axis(x->o, name, type)});
-        int value = stages_value(x, name, type, TCC_PIPE_INPUT, x->inputs.n - 1);
+        VEC_PUSH(x->ctx, x->inputs, (struct kn_stage_input){name, type, train_split_axis(x->o, name, type)});
+        int value = stages_value(x, name, type, TCC_SPACE_INPUT, x->inputs.n - 1);
         VEC_PUSH(x->ctx, b->seg->in, value);
     }
     if (x->training && !(loss = train_parallel_mean(&b->e.b, x->t->o, loss)))
         return false;
-    export_value(b, loss, x->outputs.at[0].value);
+    export_value(b, loss, x->outputs.at[0].buffer);
     return true;
 }
 
@@ -267,7 +267,7 @@ static bool add_gradients(struct building *b, struct ir_value *scores, struct ir
             i++;
         struct cut_value *c = &x->cut_values.at[i];
         c->grad[b->s] = stages_value(x, ir_internf(x->ctx, "d.%s.%d", x->values.at[c->value].name, b->s),
-                                     grads[k]->type, TCC_PIPE_SLOT, 0);
+                                     grads[k]->type, TCC_SPACE_SLOT, 1);
         export_value(b, grads[k], c->grad[b->s]);
     }
     return true;

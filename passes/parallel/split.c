@@ -17,7 +17,7 @@ struct pass_split {
     bool *rematerialised;   /* by node id: forward nodes that the backward function runs too */
     struct ir_value **kept; /* values of func that the backward function gets from the forward function */
     int nkept;
-    int *kept_value; /* of the pipeline */
+    int *kept_value; /* its buffer */
 };
 
 static bool is_gradient(const struct ir_state *s)
@@ -254,7 +254,7 @@ static bool stages_settle_inputs(struct stages *x, struct ir_func *f, int *n, in
     dims[rank++] = ir_const(x->ctx, 0);
     ir_type type = ir_tensor_type(x->ctx, TCC_U8, rank, dims);
     ir_input_new(f, type, "sizes");
-    in[(*n)++] = stages_value(x, "sizes", type, TCC_PIPE_DIMS, 0);
+    in[(*n)++] = stages_value(x, "sizes", type, TCC_SPACE_SIZES, 0);
     return true;
 }
 
@@ -352,8 +352,8 @@ static bool make_forward(struct pass_split *h)
         if (h->kept_value[i] >= 0)
             continue;
         const char *name = h->kept[i]->name ? h->kept[i]->name : ir_internf(x->ctx, "kept%u", h->kept[i]->id);
-        h->kept_value[i] = out[total] = stages_value(x, name, h->kept[i]->type, TCC_PIPE_SLOT, 0);
-        x->values.at[out[total]].on_device = !x->t->o->offload_activations;
+        h->kept_value[i] = out[total] = stages_value(x, name, h->kept[i]->type, TCC_SPACE_SLOT, 1);
+        x->values.at[out[total]].memory = !x->t->o->offload_activations;
         results[total++] = f.map[h->kept[i]->id];
     }
     return end_pass(h, &f, true, total, results, out, &h->seg->forward);

@@ -210,9 +210,9 @@ bool stages_make_updates(struct stages *x, int calls, struct stage_updates *u)
 void stages_call_updates(struct stages *x, const struct stage_updates *u, struct stage_calls *c)
 {
     ir_expr two = ir_const(x->ctx, 2);
-    c->own = stages_value(x, "totals of the stage", ir_tensor_type(x->ctx, TCC_F32, 1, &two), TCC_PIPE_SLOT, 0);
-    c->totals = stages_value(x, "totals", totals_type(x), TCC_PIPE_SLOT, 0);
-    c->rate = stages_value(x, "rate", ir_scalar_type(x->ctx, TCC_F32), TCC_PIPE_SLOT, 0);
+    c->own = stages_value(x, "totals of the stage", ir_tensor_type(x->ctx, TCC_F32, 1, &two), TCC_SPACE_SLOT, 1);
+    c->totals = stages_value(x, "totals", totals_type(x), TCC_SPACE_SLOT, 1);
+    c->rate = stages_value(x, "rate", ir_scalar_type(x->ctx, TCC_F32), TCC_SPACE_SLOT, 1);
     c->measure = IR_NEWN(x->ctx, x->o->partitions, int);
     c->update = IR_NEWN(x->ctx, x->o->partitions, int);
     for (int s = 0; s < x->o->partitions; s++) {
@@ -222,14 +222,17 @@ void stages_call_updates(struct stages *x, const struct stage_updates *u, struct
     c->last = stages_call(x, u->count, 0, 1, &c->totals, 0, NULL);
 }
 
-void stages_task_updates(struct stages *x, struct pipe *p, const struct stage_calls *c)
+void stages_task_updates(struct stages *x, struct kn_staged *p, const struct stage_calls *c)
 {
     for (int s = 0; s < p->stages; s++) {
-        stages_add_task(x, p, s, TCC_TASK_CALL, c->measure[s], 0, 0);
-        stages_add_task(x, p, s, TCC_TASK_GATHER, c->own, 0, c->totals);
-        stages_add_task(x, p, s, TCC_TASK_CALL, c->update[s], 0, 0);
+        stages_add_call(x, p, s, c->measure[s], 0);
+        struct kn_step *gather = stages_add_step(x, p, s, TCC_STEP_COLLECTIVE, c->own, 0);
+        gather->what = TCC_ALL_GATHER;
+        gather->nin = 1;
+        gather->args[gather->nargs++] = c->totals;
+        stages_add_call(x, p, s, c->update[s], 0);
     }
-    p->last = c->last;
+    stages_add_call(x, p, p->stages, c->last, 0);
 }
 
 struct ir_state *stages_counter(struct stages *x)
@@ -249,12 +252,12 @@ bool stages_build_apply(struct stages *step, const struct stage_updates *u)
     if (x.t->o->accumulate > 1 && !stages_make_updates(&x, 1, &own))
         return false;
     stages_call_updates(&x, &own, &c);
-    struct pipe_output *rate = IR_NEW(x.ctx, struct pipe_output);
-    *rate = (struct pipe_output){"rate", ir_scalar_type(x.ctx, TCC_F32), c.rate, 0, TCC_PIPE_SUM, 0};
-    struct pipe *p = stages_new_pipe(&x, 1);
+    struct kn_stage_output *rate = IR_NEW(x.ctx, struct kn_stage_output);
+    *rate = (struct kn_stage_output){"rate", ir_scalar_type(x.ctx, TCC_F32), c.rate, 0, TCC_COMBINE_SUM, 0};
+    struct kn_staged *p = stages_new(&x, 1);
     p->noutputs = 1;
     p->outputs = rate;
     stages_task_updates(&x, p, &c);
-    stages_add_task(&x, p, 0, TCC_TASK_OUTPUT, 0, 0, 0);
+    stages_add_step(&x, p, 0, TCC_STEP_RESULT, c.rate, 0);
     return true;
 }

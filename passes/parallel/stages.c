@@ -6,57 +6,54 @@
  * is what the parts behind it send back. So nothing has to be found out about backward nodes, and what crosses is
  * known. The update follows the parameters (stage_update.c).
  *
- * Becomes: pipelines @step, @eval, @grad, @apply, @init and @predict, whose calls are the functions that are left in
- * the module. @grad is @step without what comes behind its microbatches.
+ * Becomes: entry points in stages (ir/stages.h) @step, @eval, @grad, @apply, @init and @predict, whose calls are the
+ * functions that are left in the module. @grad is @step without what comes behind its microbatches.
  */
 #include "passes/parallel/stages_int.h"
 
 #include <string.h>
 
-int stages_value(struct stages *x, const char *name, ir_type type, enum tcc_pipe_space space, int input)
+int stages_value(struct stages *x, const char *name, ir_type type, enum tcc_space space, int index)
 {
+    enum tcc_dtype dtype = (enum tcc_dtype)type->dtype;
     VEC_PUSH(x->ctx, x->values,
-             (struct pipe_value){.name = name, .type = type, .space = space, .input = input, .slots = 1});
+             (struct kn_buffer){.name = name, .type = type, .dtype = dtype, .space = space, .index = index});
     return x->values.n - 1;
 }
 
 int stages_call(struct stages *x, struct ir_func *f, int stage, int nin, const int *in, int nout, const int *out)
 {
-    struct pipe_call c = {f->name, f, stage, nin, nout, IR_NEWN(x->ctx, nin + 1, int), IR_NEWN(x->ctx, nout + 1, int)};
-    for (int i = 0; i < nin; i++)
-        c.in[i] = in[i];
-    for (int i = 0; i < nout; i++)
-        c.out[i] = out[i];
-    VEC_PUSH(x->ctx, x->calls, c);
+    struct kn_step s = {.kind = TCC_STEP_CALL, .lib = f->name, .func = f, .nin = nin, .nargs = nin + nout};
+    s.args = IR_NEWN(x->ctx, nin + nout + 1, int);
+    for (int i = 0; i < nin + nout; i++)
+        s.args[i] = i < nin ? in[i] : out[i - nin];
+    VEC_PUSH(x->ctx, x->calls, (struct stage_call){s, stage});
     return x->calls.n - 1;
 }
 
-/* Puts the pipeline behind the module's others. */
-static void stages_link(struct stages *x, struct pipe *p)
+/* Puts the entry point behind the module's others. */
+static void stages_link(struct stages *x, struct kn_staged *p)
 {
-    struct pipe **end = &x->m->pipes;
+    struct kn_staged **end = &x->m->staged;
     while (*end)
         end = &(*end)->next;
     *end = p;
 }
 
-struct pipe *stages_new_pipe(struct stages *x, int micros)
+struct kn_staged *stages_new(struct stages *x, int micros)
 {
-    struct pipe *p = IR_NEW(x->ctx, struct pipe);
-    *p = (struct pipe){.name = x->name,
-                       .stages = x->o->partitions,
-                       .micros = micros,
-                       .ninputs = x->inputs.n,
-                       .noutputs = x->outputs.n,
-                       .nvalues = x->values.n,
-                       .ncalls = x->calls.n,
-                       .inputs = x->inputs.at,
-                       .outputs = x->outputs.at,
-                       .values = x->values.at,
-                       .calls = x->calls.at,
-                       .last = -1,
-                       .accumulates = x->training};
-    p->tasks = IR_NEWN(x->ctx, p->stages + 1, struct pipe_tasks);
+    struct kn_staged *p = IR_NEW(x->ctx, struct kn_staged);
+    *p = (struct kn_staged){.name = x->name,
+                            .stages = x->o->partitions,
+                            .micros = micros,
+                            .ninputs = x->inputs.n,
+                            .noutputs = x->outputs.n,
+                            .nbuffers = x->values.n,
+                            .inputs = x->inputs.at,
+                            .outputs = x->outputs.at,
+                            .buffers = x->values.at,
+                            .accumulates = x->training};
+    p->lists = IR_NEWN(x->ctx, p->stages + 1, struct kn_steps);
     stages_link(x, p);
     return p;
 }
@@ -131,7 +128,7 @@ static int batch_axis(const struct stages *x, ir_type type)
 {
     for (int d = 0; d < type->rank; d++)
         for (int i = 0; i < x->inputs.n; i++) {
-            const struct pipe_input *in = &x->inputs.at[i];
+            const struct kn_stage_input *in = &x->inputs.at[i];
             if (in->axis >= 0 && type->dim[d] == in->type->dim[in->axis])
                 return d;
         }
@@ -144,26 +141,26 @@ static void add_inputs_and_outputs(struct stages *x, const int *how)
     for (int i = 0; i < b->nparams; i++) {
         const char *name = x->whole->input_names[i];
         ir_type type = b->params[i]->type;
-        VEC_PUSH(x->ctx, x->inputs, (struct pipe_input){name, type, train_split_axis(x->o, name, type)});
-        stages_value(x, name, type, TCC_PIPE_INPUT, i);
+        VEC_PUSH(x->ctx, x->inputs, (struct kn_stage_input){name, type, train_split_axis(x->o, name, type)});
+        stages_value(x, name, type, TCC_SPACE_INPUT, i);
     }
     int first = x->predicts ? 0 : 1;
     if (first) {
         ir_type loss = ir_scalar_type(x->ctx, TCC_F32);
-        int v = stages_value(x, "loss", loss, TCC_PIPE_SLOT, 0);
+        int v = stages_value(x, "loss", loss, TCC_SPACE_SLOT, 1);
         VEC_PUSH(x->ctx, x->outputs,
-                 (struct pipe_output){"loss", loss, v, 0,
-                                      x->t->loss.reduction == REDUCE_SUM ? TCC_PIPE_SUM : TCC_PIPE_MEAN, 0});
+                 (struct kn_stage_output){"loss", loss, v, 0,
+                                          x->t->loss.reduction == REDUCE_SUM ? TCC_COMBINE_SUM : TCC_COMBINE_MEAN, 0});
     }
     for (int i = first; i < b->last->nin; i++) {
         ir_type type = b->last->in[i].value->type;
         int axis = batch_axis(x, type);
-        enum tcc_pipe_reduce r = how[i - first] >= 0                         ? (enum tcc_pipe_reduce)how[i - first]
-                                 : axis >= 0                                 ? TCC_PIPE_CONCAT
-                                 : tcc_is_float((enum tcc_dtype)type->dtype) ? TCC_PIPE_MEAN
-                                                                             : TCC_PIPE_STACK;
-        int v = stages_value(x, x->names.at[i], type, TCC_PIPE_SLOT, 0);
-        VEC_PUSH(x->ctx, x->outputs, (struct pipe_output){x->names.at[i], type, v, 0, r, axis > 0 ? axis : 0});
+        enum tcc_combine r = how[i - first] >= 0                         ? (enum tcc_combine)how[i - first]
+                             : axis >= 0                                 ? TCC_COMBINE_CONCAT
+                             : tcc_is_float((enum tcc_dtype)type->dtype) ? TCC_COMBINE_MEAN
+                                                                         : TCC_COMBINE_STACK;
+        int v = stages_value(x, x->names.at[i], type, TCC_SPACE_SLOT, 1);
+        VEC_PUSH(x->ctx, x->outputs, (struct kn_stage_output){x->names.at[i], type, v, 0, r, axis > 0 ? axis : 0});
     }
 }
 
@@ -246,12 +243,14 @@ static struct partition_options cutting(const struct stages *x)
 }
 
 /* What the microbatches' calls write besides gradients: running statistics. A run that fails puts them back. */
-static void find_early(struct stages *x, struct pipe *p)
+static void find_early(struct stages *x, struct kn_staged *p)
 {
     VEC(int) early = {0};
-    for (int c = 0; c < p->ncalls; c++)
-        IR_EACH_NODE(n, p->calls[c].func->body) {
-            const struct ir_state *s = n->op == IR_state_write ? ir_state_of(n) : NULL;
+    struct kn_call *calls;
+    int n = kn_calls(x->ctx, p, &calls);
+    for (int c = 0; c < n; c++)
+        IR_EACH_NODE(w, calls[c].step->func->body) {
+            const struct ir_state *s = w->op == IR_state_write ? ir_state_of(w) : NULL;
             bool known = !s || (s->flags & IR_STATE_GRADIENT);
             for (int i = 0; s && i < early.n; i++)
                 known |= early.at[i] == s->index;
@@ -263,17 +262,16 @@ static void find_early(struct stages *x, struct pipe *p)
 }
 
 /* The microbatches alone: kept until all else is in its place. */
-static struct pipe *make_grad(struct stages *x, const struct pipe *step, int ncalls)
+static struct kn_staged *make_grad(struct stages *x, const struct kn_staged *step)
 {
-    struct pipe *p = IR_NEW(x->ctx, struct pipe);
+    struct kn_staged *p = IR_NEW(x->ctx, struct kn_staged);
     *p = *step;
     p->name = "grad";
-    p->ncalls = ncalls;
     p->next = NULL;
-    p->tasks = IR_NEWN(x->ctx, p->stages + 1, struct pipe_tasks);
+    p->lists = IR_NEWN(x->ctx, p->stages + 1, struct kn_steps);
     for (int s = 0; s < p->stages; s++)
-        for (int i = 0; i < step->tasks[s].n; i++)
-            VEC_PUSH(x->ctx, p->tasks[s], step->tasks[s].at[i]);
+        for (int i = 0; i < step->lists[s].n; i++)
+            VEC_PUSH(x->ctx, p->lists[s], step->lists[s].at[i]);
     return p;
 }
 
@@ -297,8 +295,8 @@ static double *output_bytes(const struct stages *x)
     double *bytes = IR_NEWN(x->ctx, x->o->partitions + 1, double);
     const struct ir_node *end = x->whole->body->last;
     for (int i = 0; i < x->outputs.n; i++) {
-        const struct pipe_output *out = &x->outputs.at[i];
-        bool once = out->how == TCC_PIPE_MEAN || out->how == TCC_PIPE_SUM;
+        const struct kn_stage_output *out = &x->outputs.at[i];
+        bool once = out->how == TCC_COMBINE_MEAN || out->how == TCC_COMBINE_SUM;
         int stage = stages_segment_of(x, end->in[i].value) % x->o->partitions;
         bytes[stage] +=
             pass_bytes(&x->part->sizes, out->type) * (x->o->partitions - 1) / (once ? x->o->microbatches : 1);
@@ -317,7 +315,7 @@ static bool drop_unreached(struct training *t, struct stages *x)
     return train_drop_unreached(t, 1, &x->grads, &e, (const struct whole_loss *[]){&loss});
 }
 
-static bool build_step(struct training *t, struct stages *x, struct stage_updates *u, struct pipe **grad)
+static bool build_step(struct training *t, struct stages *x, struct stage_updates *u, struct kn_staged **grad)
 {
     int *how;
     if (!stages_analyse(t, x, &how) || !partition_place(x->part))
@@ -328,15 +326,14 @@ static bool build_step(struct training *t, struct stages *x, struct stage_update
     if (!optim_states(t->m, t->o, 0, NULL) || !build_segments(x) || !drop_unreached(t, x) || !add_up(x) ||
         !optim_states(t->m, t->o, t->nparams, t->params) || !clean(t->m) || !halve_segments(x))
         return false;
-    int micro_calls = x->calls.n;
     struct stage_calls c;
     if (!stages_make_updates(x, t->o->accumulate, u))
         return false;
     stages_call_updates(x, u, &c);
-    struct pipe *p = stages_pipe(x);
+    struct kn_staged *p = stages_schedule(x);
     if (!p)
         return false;
-    *grad = make_grad(x, p, micro_calls);
+    *grad = make_grad(x, p);
     find_early(x, *grad);
     p->early = (*grad)->early;
     p->nearly = (*grad)->nearly;
@@ -384,13 +381,13 @@ static bool build_forward(struct training *t, const char *name, bool predicts)
     place_by_state(x.part);
     partition_number(x.part);
     add_inputs_and_outputs(&x, how);
-    return build_segments(&x) && clean(t->m) && halve_segments(&x) && stages_pipe(&x) != NULL;
+    return build_segments(&x) && clean(t->m) && halve_segments(&x) && stages_schedule(&x) != NULL;
 }
 
 static bool build_init(struct training *t, struct partition *part)
 {
     struct stages x = {.t = t, .ctx = t->ctx, .m = t->m, .o = t->o->stages, .name = "init", .part = part};
-    struct pipe *p = stages_new_pipe(&x, 1);
+    struct kn_staged *p = stages_new(&x, 1);
     for (int s = -1; s < p->stages; s++) {
         struct ir_func *f = stages_func(&x, s < 0 ? "everywhere" : "stage", s);
         struct ir_builder b = {.ctx = x.ctx, .func = f, .block = f->body};
@@ -401,13 +398,8 @@ static bool build_init(struct training *t, struct partition *part)
         int call = stages_call(&x, f, s < 0 ? 0 : s, 0, NULL, 0, NULL);
         if (!ir_return(&b, 0, NULL, NULL))
             return false;
-        if (s < 0)
-            p->last = call;
-        else
-            stages_add_task(&x, p, s, TCC_TASK_CALL, call, 0, 0);
+        stages_add_call(&x, p, s < 0 ? p->stages : s, call, 0);
     }
-    p->ncalls = x.calls.n;
-    p->calls = x.calls.at;
     return true;
 }
 
@@ -428,17 +420,16 @@ static void note_states(const struct ir_block *b, int stage, int *reader, int *w
 }
 
 /* What one stage alone uses is there only. */
-static void settle_homes(struct training *t, const struct pipe *p)
+static void settle_homes(struct training *t, const struct kn_staged *p)
 {
     int n = 0;
     for (struct ir_state *s = t->m->states; s; s = s->next)
         n = s->index >= n ? s->index + 1 : n;
     int *reader = IR_NEWN(t->ctx, n + 1, int), *writer = IR_NEWN(t->ctx, n + 1, int);
-    for (int c = 0; c < p->ncalls; c++)
-        if (c != p->last)
-            note_states(p->calls[c].func->body, p->calls[c].stage, reader, writer);
-    if (p->last >= 0) /* written everywhere */
-        note_states(p->calls[p->last].func->body, -2, reader, writer);
+    struct kn_call *calls;
+    int ncalls = kn_calls(t->ctx, p, &calls);
+    for (int c = 0; c < ncalls; c++) /* the last list's are written everywhere */
+        note_states(calls[c].step->func->body, calls[c].list < p->stages ? calls[c].list : -2, reader, writer);
     for (struct ir_state *s = t->m->states; s; s = s->next) {
         int r = reader[s->index], w = writer[s->index];
         bool one = (r > 0 || w > 0) && r >= 0 && w >= 0 && (!r || !w || r == w);
@@ -450,11 +441,11 @@ bool train_stages(struct training *t)
 {
     struct stages step;
     struct stage_updates updates;
-    struct pipe *grad;
+    struct kn_staged *grad;
     ir_doing(t->ctx, "building", "partition");
     if (!clean(t->m) || !build_step(t, &step, &updates, &grad))
         return false;
-    settle_homes(t, t->m->pipes);
+    settle_homes(t, t->m->staged);
     if (!build_forward(t, "eval", false))
         return false;
     stages_link(&step, grad);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From a schedule to what each stage does: calls, with sends behind them and receives before them, for each value and
- * microbatch once a stage that wants it. How many slots a value needs follows from the schedule's times: microbatch m
- * lies in slot m % slots, which must be free when m comes.
+ * From a schedule to what each stage does (ir/stages.h): calls, with sends behind them and receives before them, for
+ * each value and microbatch once a stage that wants it. How many slots a value needs follows from the schedule's times:
+ * microbatch m lies in slot m % slots, which must be free when m comes.
  */
 #include "passes/parallel/stages_int.h"
 #include "base/safe.h"
@@ -11,7 +11,7 @@
 
 struct tasks {
     struct stages *x;
-    struct pipe *p;
+    struct kn_staged *p;
     const struct pipeline_order *order;
     bool *have;           /* by stage, value, microbatch: received or made there */
     double *first, *last; /* by stage, value, microbatch: when it comes, when it may go; first < 0: never there */
@@ -19,21 +19,30 @@ struct tasks {
     bool *wanted;         /* by value and stage: a call of that stage takes it */
 };
 
-struct pipe_task *stages_add_task(struct stages *x, struct pipe *p, int stage, enum tcc_task_kind kind, int what,
-                                  int micro, int peer)
+struct kn_step *stages_add_step(struct stages *x, struct kn_staged *p, int list, enum tcc_step_kind kind, int value,
+                                int micro)
 {
-    VEC_PUSH(x->ctx, p->tasks[stage], (struct pipe_task){kind, what, micro, peer});
-    return &p->tasks[stage].at[p->tasks[stage].n - 1];
+    int *args = IR_NEWN(x->ctx, 2, int);
+    args[0] = value;
+    VEC_PUSH(x->ctx, p->lists[list], (struct kn_step){.kind = kind, .nargs = 1, .args = args, .micro = micro});
+    return &p->lists[list].at[p->lists[list].n - 1];
+}
+
+void stages_add_call(struct stages *x, struct kn_staged *p, int list, int call, int micro)
+{
+    struct kn_step s = x->calls.at[call].step;
+    s.micro = micro;
+    VEC_PUSH(x->ctx, p->lists[list], s);
 }
 
 static size_t place(const struct tasks *k, int stage, int value, int micro)
 {
-    return ((size_t)stage * (size_t)k->p->nvalues + (size_t)value) * (size_t)k->p->micros + (size_t)micro;
+    return ((size_t)stage * (size_t)k->p->nbuffers + (size_t)value) * (size_t)k->p->micros + (size_t)micro;
 }
 
 static bool is_slot(const struct tasks *k, int value)
 {
-    return k->p->values[value].space == TCC_PIPE_SLOT;
+    return k->p->buffers[value].space == TCC_SPACE_SLOT;
 }
 
 static void extend(struct tasks *k, int stage, int value, int micro, double from, double to)
@@ -47,35 +56,35 @@ static void extend(struct tasks *k, int stage, int value, int micro, double from
 
 static void add_call(struct tasks *k, int stage, int call, const struct pipeline_task *t)
 {
-    const struct pipe_call *c = &k->p->calls[call];
+    const struct kn_step *c = &k->x->calls.at[call].step;
     for (int i = 0; i < c->nin; i++) {
-        int v = c->in[i], from = is_slot(k, v) ? k->p->calls[k->made_by[v]].stage : stage;
+        int v = c->args[i], from = is_slot(k, v) ? k->x->calls.at[k->made_by[v]].stage : stage;
         if (!is_slot(k, v))
             continue;
         if (from != stage && !k->have[place(k, stage, v, t->micro)]) {
-            stages_add_task(k->x, k->p, stage, TCC_TASK_RECV, v, t->micro, from);
+            stages_add_step(k->x, k->p, stage, TCC_STEP_RECV, v, t->micro)->peer = from;
             k->have[place(k, stage, v, t->micro)] = true;
             extend(k, from, v, t->micro, 0, t->start); /* there it may go now */
         }
         extend(k, stage, v, t->micro, t->start, t->end);
     }
-    stages_add_task(k->x, k->p, stage, TCC_TASK_CALL, call, t->micro, 0);
-    for (int i = 0; i < c->nout; i++) {
-        int v = c->out[i];
+    stages_add_call(k->x, k->p, stage, call, t->micro);
+    for (int i = c->nin; i < c->nargs; i++) {
+        int v = c->args[i];
         extend(k, stage, v, t->micro, t->start, t->end);
         for (int o = 0; o < k->p->noutputs; o++)
-            if (k->p->outputs[o].value == v)
-                stages_add_task(k->x, k->p, stage, TCC_TASK_OUTPUT, o, t->micro, 0);
+            if (k->p->outputs[o].buffer == v)
+                stages_add_step(k->x, k->p, stage, TCC_STEP_RESULT, v, t->micro)->what = o;
         for (int s = 0; s < k->p->stages; s++)
             if (s != stage && k->wanted[v * k->p->stages + s])
-                stages_add_task(k->x, k->p, stage, TCC_TASK_SEND, v, t->micro, s);
+                stages_add_step(k->x, k->p, stage, TCC_STEP_SEND, v, t->micro)->peer = s;
     }
 }
 
 /* The fewest slots in which no microbatch comes before the one that lies there may go. */
 static void count_slots(struct tasks *k)
 {
-    for (int v = 0; v < k->p->nvalues; v++) {
+    for (int v = 0; v < k->p->nbuffers; v++) {
         int slots = 1;
         for (int s = 0; s < k->p->stages && is_slot(k, v); s++)
             for (int m = 1; m < k->p->micros; m++)
@@ -88,12 +97,13 @@ static void count_slots(struct tasks *k)
         /* What comes from another stage has one to spare: it may be on its way while its predecessors are in use. */
         bool crosses = false;
         for (int s = 0; s < k->p->stages && k->made_by[v] >= 0; s++)
-            crosses |= s != k->p->calls[k->made_by[v]].stage && k->wanted[v * k->p->stages + s];
-        k->p->values[v].slots = slots + (crosses && slots < k->p->micros);
+            crosses |= s != k->x->calls.at[k->made_by[v]].stage && k->wanted[v * k->p->stages + s];
+        if (is_slot(k, v))
+            k->p->buffers[v].index = slots + (crosses && slots < k->p->micros);
     }
 }
 
-/* All stages' tasks in the order of time, so that each value's producer comes before its consumers. */
+/* All stages' steps in the order of time, so that each value's producer comes before its consumers. */
 static void lay_out(struct tasks *k)
 {
     const struct pipeline_order *o = k->order;
@@ -146,7 +156,7 @@ static bool draw(struct stages *x, const struct pipeline_order *order)
     return train_complain(x->t, "--pipeline-chart=%s: cannot be written: %m", path);
 }
 
-struct pipe *stages_pipe(struct stages *x)
+struct kn_staged *stages_schedule(struct stages *x)
 {
     struct pipeline_options o = {.micros = x->o->microbatches, .active = x->o->active};
     if (!pipeline_parse(x->ctx, x->o->pipeline, &o))
@@ -154,22 +164,23 @@ struct pipe *stages_pipe(struct stages *x)
     struct pipeline_order *order = make_order(x, &o);
     if (!order || !draw(x, order))
         return NULL;
-    struct pipe *p = stages_new_pipe(x, o.micros);
+    struct kn_staged *p = stages_new(x, o.micros);
     struct tasks k = {.x = x, .p = p, .order = order};
-    size_t all = (size_t)p->stages * (size_t)p->nvalues * (size_t)p->micros;
-    int *made_by = IR_NEWN(x->ctx, p->nvalues + 1, int);
+    size_t all = (size_t)p->stages * (size_t)p->nbuffers * (size_t)p->micros;
+    int *made_by = IR_NEWN(x->ctx, p->nbuffers + 1, int);
     k.have = IR_NEWN(x->ctx, all + 1, bool);
     k.first = IR_NEWN(x->ctx, all + 1, double);
     k.last = IR_NEWN(x->ctx, all + 1, double);
-    k.wanted = IR_NEWN(x->ctx, p->nvalues * p->stages + 1, bool);
+    k.wanted = IR_NEWN(x->ctx, p->nbuffers * p->stages + 1, bool);
     k.made_by = made_by;
     for (size_t i = 0; i < all; i++)
         k.first[i] = k.last[i] = -1;
-    for (int c = 0; c < p->ncalls; c++) {
-        for (int i = 0; i < p->calls[c].nout; i++)
-            made_by[p->calls[c].out[i]] = c;
-        for (int i = 0; i < p->calls[c].nin; i++)
-            k.wanted[p->calls[c].in[i] * p->stages + p->calls[c].stage] = true;
+    for (int c = 0; c < x->calls.n; c++) {
+        const struct kn_step *s = &x->calls.at[c].step;
+        for (int i = s->nin; i < s->nargs; i++)
+            made_by[s->args[i]] = c;
+        for (int i = 0; i < s->nin; i++)
+            k.wanted[s->args[i] * p->stages + x->calls.at[c].stage] = true;
     }
     lay_out(&k);
     count_slots(&k);

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Tensor parallel training: the module (tensor.h). Each function is rewritten for one of the ranks (tensor.c), the
- * calls of a pipeline in an order in which the cuts of what a call reads are known; state variables become parts, and
+ * calls of stages in an order in which the cuts of what a call reads are known; state variables become parts, and
  * so do the sizes by which owners of whole tensors are found (--zero).
  */
 #include "passes/parallel/tensor_int.h"
 
 #include <string.h>
 
-/* -- Pipelines
+/* -- Stages
  * -------------------------------------------------------------------------------------------------------------- */
 
-/* Functions that are calls of pipelines: several may have the same. */
+/* Functions that stages call: several may call the same. */
 struct call_cuts {
     const struct ir_func *f;
     struct cut *out;
 };
-struct pipe_rewriter {
+struct staged_rewriter {
     const struct tensor_plan *plan;
     ir_expr rank;
     VEC(struct call_cuts) done;
 };
 
-static const struct call_cuts *find_done(const struct pipe_rewriter *r, const struct ir_func *f)
+static const struct call_cuts *find_done(const struct staged_rewriter *r, const struct ir_func *f)
 {
     for (int i = 0; i < r->done.n; i++)
         if (r->done.at[i].f == f)
@@ -30,74 +30,78 @@ static const struct call_cuts *find_done(const struct pipe_rewriter *r, const st
     return NULL;
 }
 
-/* Values that must be whole: the pipeline's outputs, and what all stages tell each other. */
-static bool *free_values(struct ir_ctx *ctx, const struct pipe *p)
+/* Values that must be whole: outputs, and what all stages tell each other. */
+static bool *free_values(struct ir_ctx *ctx, const struct kn_staged *p)
 {
-    bool *free_ones = IR_NEWN(ctx, p->nvalues + 1, bool);
-    for (int i = 0; i < p->nvalues; i++)
-        free_ones[i] = p->values[i].space == TCC_PIPE_SLOT;
+    bool *free_ones = IR_NEWN(ctx, p->nbuffers + 1, bool);
+    for (int i = 0; i < p->nbuffers; i++)
+        free_ones[i] = p->buffers[i].space == TCC_SPACE_SLOT;
     for (int i = 0; i < p->noutputs; i++)
-        free_ones[p->outputs[i].value] = false;
+        free_ones[p->outputs[i].buffer] = false;
     for (int s = 0; s < p->stages; s++)
-        for (int i = 0; i < p->tasks[s].n; i++)
-            if (p->tasks[s].at[i].kind == TCC_TASK_GATHER)
-                free_ones[p->tasks[s].at[i].what] = free_ones[p->tasks[s].at[i].peer] = false;
+        for (int i = 0; i < p->lists[s].n; i++)
+            for (int k = 0; p->lists[s].at[i].kind == TCC_STEP_COLLECTIVE && k < 2; k++)
+                free_ones[p->lists[s].at[i].args[k]] = false;
     return free_ones;
 }
 
-static bool rewrite_call(struct pipe_rewriter *r, struct pipe *p, struct pipe_call *c, const bool *free_ones,
+static bool rewrite_call(struct staged_rewriter *r, struct kn_staged *p, const struct kn_step *c, const bool *free_ones,
                          struct cut *cuts, bool *known)
 {
     struct ir_ctx *ctx = r->plan->m->ctx;
     const struct call_cuts *done = find_done(r, c->func);
     if (!done) {
-        struct cut *in = IR_NEWN(ctx, c->nin + 1, struct cut), *out = IR_NEWN(ctx, c->nout + 1, struct cut);
-        bool *results = IR_NEWN(ctx, c->nout + 1, bool);
+        int nout = c->nargs - c->nin;
+        struct cut *in = IR_NEWN(ctx, c->nin + 1, struct cut), *out = IR_NEWN(ctx, nout + 1, struct cut);
+        bool *results = IR_NEWN(ctx, nout + 1, bool);
         for (int i = 0; i < c->nin; i++)
-            in[i] = cuts[c->in[i]];
-        for (int i = 0; i < c->nout; i++)
-            results[i] = free_ones[c->out[i]];
+            in[i] = cuts[c->args[i]];
+        for (int i = 0; i < nout; i++)
+            results[i] = free_ones[c->args[c->nin + i]];
         if (!tensor_rewrite_func(c->func, r->plan, r->rank, in, results, out))
             return false;
         VEC_PUSH(ctx, r->done, (struct call_cuts){c->func, out});
         done = &r->done.at[r->done.n - 1];
     }
-    for (int i = 0; i < c->nout; i++) {
-        cuts[c->out[i]] = done->out[i];
-        known[c->out[i]] = true;
-        p->values[c->out[i]].type = c->func->body->last->in[i].value->type;
+    for (int i = 0; i < c->nargs - c->nin; i++) {
+        int b = c->args[c->nin + i];
+        cuts[b] = done->out[i];
+        known[b] = true;
+        p->buffers[b].type = c->func->body->last->in[i].value->type;
     }
     return true;
 }
 
 /* Calls in an order in which each finds what it reads. */
-static bool rewrite_pipe(struct pipe_rewriter *r, struct pipe *p)
+static bool rewrite_staged(struct staged_rewriter *r, struct kn_staged *p)
 {
     struct ir_ctx *ctx = r->plan->m->ctx;
-    bool *free_ones = free_values(ctx, p), *known = IR_NEWN(ctx, p->nvalues + 1, bool),
-         *ran = IR_NEWN(ctx, p->ncalls + 1, bool);
-    struct cut *cuts = IR_NEWN(ctx, p->nvalues + 1, struct cut);
-    memset(known, true, p->nvalues + 1);
-    for (int c = 0; c < p->ncalls; c++)
-        for (int i = 0; i < p->calls[c].nout; i++)
-            known[p->calls[c].out[i]] = false;
+    struct kn_call *calls;
+    int n = kn_calls(ctx, p, &calls);
+    bool *free_ones = free_values(ctx, p), *known = IR_NEWN(ctx, p->nbuffers + 1, bool),
+         *ran = IR_NEWN(ctx, n + 1, bool);
+    struct cut *cuts = IR_NEWN(ctx, p->nbuffers + 1, struct cut);
+    memset(known, true, p->nbuffers + 1);
+    for (int c = 0; c < n; c++)
+        for (int i = calls[c].step->nin; i < calls[c].step->nargs; i++)
+            known[calls[c].step->args[i]] = false;
     for (bool more = true; more;) {
         more = false;
-        for (int c = 0; c < p->ncalls; c++) {
+        for (int c = 0; c < n; c++) {
             bool ready = !ran[c];
-            for (int i = 0; ready && i < p->calls[c].nin; i++)
-                ready = known[p->calls[c].in[i]];
+            for (int i = 0; ready && i < calls[c].step->nin; i++)
+                ready = known[calls[c].step->args[i]];
             if (!ready)
                 continue;
             ran[c] = more = true;
-            if (!rewrite_call(r, p, &p->calls[c], free_ones, cuts, known))
+            if (!rewrite_call(r, p, calls[c].step, free_ones, cuts, known))
                 return false;
         }
     }
-    for (int c = 0; c < p->ncalls; c++)
+    for (int c = 0; c < n; c++)
         if (!ran[c])
             return ir_diag(ctx, &(struct ir_where){0}, IR_D_BUG, "tensor parallel: call %s reads what nobody makes",
-                           p->calls[c].name),
+                           calls[c].step->lib),
                    false;
     return true;
 }
@@ -215,7 +219,7 @@ bool tensor_apply(struct ir_module *m, const struct tensor_plan *chosen)
 {
     struct tensor_plan *plan = with_slots(chosen);
     struct ir_expr_node const *rank = ir_sym_bounded(m->ctx, TENSOR_GROUP ".rank", 0, plan->parts - 1);
-    struct pipe_rewriter r = {.plan = plan, .rank = rank};
+    struct staged_rewriter r = {.plan = plan, .rank = rank};
     VEC(struct ir_func *) funcs = {0};
     plan->m = m;
     ir_doing(m->ctx, "building", "tensor parallel");
@@ -231,8 +235,8 @@ bool tensor_apply(struct ir_module *m, const struct tensor_plan *chosen)
         s->type = cut_type(m->ctx, plan->parts, s->type, c);
     }
     ir_state_new(m, TENSOR_GROUP ".rank", ir_scalar_type(m->ctx, TCC_I64), NULL, IR_STATE_LOCAL)->sym = rank;
-    for (struct pipe *p = m->pipes; p; p = p->next)
-        if (!rewrite_pipe(&r, p))
+    for (struct kn_staged *p = m->staged; p; p = p->next)
+        if (!rewrite_staged(&r, p))
             return false;
     for (int i = 0; i < funcs.n; i++) {
         struct ir_func *f = funcs.at[i];

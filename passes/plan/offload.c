@@ -357,15 +357,6 @@ static void move_state(struct offload *o, struct kn_steps *steps)
 
 /* -- Slots -------------------------------------------------------------------------------------------------- */
 
-static bool is_call_of_stages(const struct ir_module *m, const char *entry)
-{
-    for (const struct pipe *p = m->pipes; p; p = p->next)
-        for (int c = 0; c < p->ncalls; c++)
-            if (!strcmp(p->calls[c].name, entry))
-                return true;
-    return false;
-}
-
 /* Copies to slots, which stand at the end: behind the last step that writes what they copy. */
 static void export_early(struct offload *o, struct kn_steps *steps)
 {
@@ -409,8 +400,8 @@ bool pass_offload_run(struct pass_run *r)
     o.first = IR_NEWN(ctx, n, int);
     o.stays = IR_NEWN(ctx, n, bool);
     o.renamed = IR_NEWN(ctx, n, int);
+    o.slots = activations && p->module->staged; /* all entry points are calls of stages */
     for (int e = 0; e < p->nentries; e++) {
-        o.slots = activations && is_call_of_stages(p->module, p->entries[e].name);
         if (activations && !o.slots)
             move_activations(&o, &p->entries[e]);
         if (state || o.slots)

@@ -51,8 +51,8 @@
 struct train_recompute { int parts, segments; int found, rematerialised; };
 
 /*
- * --partitions and what goes with it. The module's functions become parts of pipelines (ir/pipe.h) called step, eval
- * and init, and its state variables get homes.
+ * --partitions and what goes with it. The module's functions become parts of entry points in stages (ir/stages.h)
+ * called step, eval and init, and its state variables get homes.
  */
 struct train_split {
     int partitions, microbatches;   /* 1.. */

@@ -60,8 +60,8 @@ static double step(struct reference *r, struct tcc_object **in)
 {
     struct tcc_object *out[8] = {NULL};
     char error[256];
-    struct pipe *p = pipe_by_name(r->m, "step");
-    int status = p ? ir_interp_pipe(r->m, p, r->state, in, out, error, sizeof error)
+    struct kn_staged *p = kn_staged_by_name(r->m, "step");
+    int status = p ? ir_interp_staged(r->m, p, r->state, in, out, error, sizeof error)
                    : ir_interp(ir_func_by_name(r->m, "step"), r->state, in, out, error, sizeof error);
     if (status) {
         printf("step: %s\n", error);
@@ -168,7 +168,7 @@ int main(int argc, char **argv)
     if ((ranks != 1 && ranks != stages) || tccrt_session_new(m, &one, &s) ||
         (ranks > 1 && (tccrt_comm_group(world, stages, list, &pp) || tccrt_session_group(s, "pp", pp))))
         return failed("session", tccrt_error());
-    if (!read_text(&staged, argv[2]) || !read_text(&whole, argv[3]) || !staged.m->pipes || whole.m->pipes)
+    if (!read_text(&staged, argv[2]) || !read_text(&whole, argv[3]) || !staged.m->staged || whole.m->staged)
         return failed("texts", "not a step in stages and a whole one");
     int code = run(m, s, &staged, &whole);
     ir_interp_state_free(staged.state);

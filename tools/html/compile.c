@@ -2,7 +2,7 @@
 /*
  * tccc --html: the facts of a compilation (compiler/facts.c) as a report: which kernels take the time by the cost
  * model, what lies where in memory and when, which weights are large, how the graph became kernels, what compiling
- * took; of a step in stages, each stage's schedule with its bubbles (pipe.c).
+ * took; of a step in stages, each stage's schedule with its bubbles (stages.c).
  */
 #include "tools/html/html_int.h"
 #include "tools/run/model_int.h"
@@ -457,7 +457,7 @@ static const json_t *put_sections(json_t *r, const json_t *facts)
     for (size_t i = 0; i < json_array_size(entries); i++)
         if (!costly || predicted(json_array_get(entries, i)) > predicted(costly))
             costly = json_array_get(entries, i);
-    html_pipes(r, facts);
+    html_stages(r, facts);
     json_t *times = html_section(r, "predicted", "Predicted time", NULL);
     for (size_t i = 0; i < json_array_size(entries) && i < MOST_ENTRIES; i++)
         time_table(times, json_array_get(entries, i));

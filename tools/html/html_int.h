@@ -85,8 +85,8 @@ int html_check(const struct options *o);
  * below 0: no answer); false: it is no such text. */
 json_t *html_compiled(const char *facts, size_t size);
 bool html_compiled_part(json_t *report, const char *facts, size_t size, double arena);
-/* pipe.c: the schedule of a step in stages, as sections and an answer; nothing where the facts have none. */
-void html_pipes(json_t *report, const json_t *facts);
+/* stages.c: the schedule of a step in stages, as sections and an answer; nothing where the facts have none. */
+void html_stages(json_t *report, const json_t *facts);
 
 /* run.c. What a session's profile says: answers and sections. EXIT_FINE, or an exit code after a message. */
 struct model;

@@ -120,11 +120,11 @@ static int run_passes(const struct options *o, struct ir_module *module)
     return pass_list(module, name, &passes) ? EXIT_FINE : EXIT_BUG;
 }
 
-/* Inputs and outputs of whole batches, as an artifact describes them (tccrt_input): the pipeline's types are those of a
+/* Inputs and outputs of whole batches, as an artifact describes them (tccrt_input): types of stages are those of a
  * microbatch. */
-static void describe_pipe(struct model *m)
+static void describe_staged(struct model *m)
 {
-    const struct pipe *p = m->pipe;
+    const struct kn_staged *p = m->staged;
     for (int i = 0; i < m->nin; i++) {
         struct tccrt_value_info *info = &m->in[i].info;
         int axis = p->inputs[i].axis;
@@ -136,18 +136,18 @@ static void describe_pipe(struct model *m)
     }
     for (int i = 0; i < m->nout; i++) {
         struct tccrt_value_info *info = &m->out[i].info;
-        const struct pipe_output *out = &p->outputs[i];
+        const struct kn_stage_output *out = &p->outputs[i];
         ir_type t = out->type;
         ir_expr dims[TCC_MAX_RANK];
         info->name = out->name;
-        if (out->how == TCC_PIPE_STACK && t->rank < TCC_MAX_RANK) {
+        if (out->how == TCC_COMBINE_STACK && t->rank < TCC_MAX_RANK) {
             dims[0] = ir_const(m->ctx, p->micros);
             for (int d = 0; d < t->rank; d++)
                 dims[1 + d] = t->dim[d];
             t = ir_tensor_type(m->ctx, (enum tcc_dtype)t->dtype, t->rank + 1, dims);
         }
         describe_type(m->ctx, &m->out[i], t);
-        if (out->how == TCC_PIPE_CONCAT && info->dims[out->axis] >= 0)
+        if (out->how == TCC_COMBINE_CONCAT && info->dims[out->axis] >= 0)
             info->dims[out->axis] *= p->micros;
         note_kind(m, &m->out[i]);
     }
@@ -168,24 +168,24 @@ static void describe_func(struct model *m)
     }
 }
 
-/* --entry: a pipeline, whose calls are functions that nobody sees, or a function. */
+/* --entry: one in stages, whose calls are functions that nobody sees, or a function. */
 static int find_entry(const struct options *o, struct ir_module *module, const char *path, struct model *m)
 {
     const char *name = option_text(o, OPT_entry, NULL);
     m->module = module;
-    m->pipe = name ? pipe_by_name(module, name) : module->pipes;
-    m->func = module->pipes ? NULL : ir_entry_by_name(module, name ? name : "main");
-    if (!m->func && !m->pipe && name) {
+    m->staged = name ? kn_staged_by_name(module, name) : module->staged;
+    m->func = module->staged ? NULL : ir_entry_by_name(module, name ? name : "main");
+    if (!m->func && !m->staged && name) {
         struct ir_known known = {.near.word = name};
-        for (const struct ir_func *f = module->pipes ? NULL : module->funcs; f; f = f->next)
+        for (const struct ir_func *f = module->staged ? NULL : module->funcs; f; f = f->next)
             ir_known_add(&known, f->version ? NULL : f->name);
-        for (const struct pipe *q = module->pipes; q; q = q->next)
+        for (const struct kn_staged *q = module->staged; q; q = q->next)
             ir_known_add(&known, q->name);
         return tool_error(o, EXIT_DATA, "%s: the model has no entry point '%s'%s", path, name, ir_known_text(&known));
     }
-    if (!m->func && !m->pipe)
+    if (!m->func && !m->staged)
         m->func = module->funcs;
-    return m->func || m->pipe ? EXIT_FINE : EXIT_DATA;
+    return m->func || m->staged ? EXIT_FINE : EXIT_DATA;
 }
 
 /* What a model that could not be read means: mostly that it is wrong. */
@@ -226,8 +226,9 @@ static int read_module(const struct options *o, const char *path, struct model *
     struct tccc_options adapted = {.adapter = o->given[OPT_adapter].at, .train = train_wanted(o) ? &train : NULL};
     struct ir_module *module = frontend_read(m->ctx, path, &options);
 
-    if (!module || !frontend_adapt(module, &adapted) || (options.training &&
-                    (!frontend_train(module, &train, NULL, NULL, NULL) || !frontend_versions(module, &options))))
+    if (!module || !frontend_adapt(module, &adapted) ||
+        (options.training &&
+         (!frontend_train(module, &train, NULL, NULL, NULL) || !frontend_versions(module, &options))))
         return exit_code_of(m->ctx);
     if (!ir_verify(module))
         return EXIT_BUG;
@@ -242,11 +243,11 @@ static int read_module(const struct options *o, const char *path, struct model *
     int ndefaults = 0;
     for (int i = 0; i < module->ndefaults && m->func && !strcmp(ir_entry_name(m->func), "main"); i++)
         ndefaults += module->defaults[i].value != NULL;
-    if (m->pipe ? !allocate_values(m, m->pipe->ninputs, 0, m->pipe->noutputs)
-                : !allocate_values(m, m->func->body->nparams, ndefaults, m->func->body->last->nin))
+    if (m->staged ? !allocate_values(m, m->staged->ninputs, 0, m->staged->noutputs)
+                  : !allocate_values(m, m->func->body->nparams, ndefaults, m->func->body->last->nin))
         return EXIT_ENVIRONMENT;
-    if (m->pipe)
-        describe_pipe(m);
+    if (m->staged)
+        describe_staged(m);
     else
         describe_func(m);
     m->state = ir_interp_state_new(module); /* which counts runs, too: random numbers depend on it */
@@ -297,12 +298,12 @@ static int run_interpreted(struct model *m, struct tcc_object *const *given, str
     snprintf(error, ERROR_SIZE, "no memory");
     if (inputs && IR_PROTECT(m->ctx, &frame)) {
         memcpy(inputs, given, (size_t)m->nin * sizeof *inputs);
-        const char *entry = m->pipe               ? NULL
+        const char *entry = m->staged             ? NULL
                             : m->nin > m->nneeded ? ir_take_defaults(m->module, m->nneeded, inputs)
                                                   : ir_entry_name(m->func);
-        struct ir_func *f = m->pipe ? NULL : ir_choose_version(m->module, entry, m->state, inputs, error, ERROR_SIZE);
-        if (m->pipe) {
-            status = ir_interp_pipe(m->module, m->pipe, m->state, given, outputs, error, ERROR_SIZE);
+        struct ir_func *f = m->staged ? NULL : ir_choose_version(m->module, entry, m->state, inputs, error, ERROR_SIZE);
+        if (m->staged) {
+            status = ir_interp_staged(m->module, m->staged, m->state, given, outputs, error, ERROR_SIZE);
         } else if (f) {
             status = ir_interp(f, m->state, inputs, outputs, error, ERROR_SIZE);
         } else {

@@ -36,7 +36,7 @@ struct model {
     struct emulated *emulated;   /* an artifact of another processor */
     struct ir_ctx *ctx;          /* the interpreter's */
     struct ir_module *module;
-    struct pipe *pipe;           /* that runs; NULL: func */
+    struct kn_staged *staged;    /* that runs; NULL: func */
     struct ir_func *func;
     struct ir_interp_state *state;
 };

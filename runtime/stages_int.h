@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pipe_int.h - what the files of pipelines share: pipe.c runs stages, pipe_net.c speaks with those of other processes,
- * pipe_result.c puts microbatches' outputs together.
+ * stages_int.h - what the files of stages share: stages.c walks their lists, stages_net.c speaks with those of other
+ * processes, stages_result.c puts microbatches' outputs together.
  */
-#ifndef TCCRT_PIPE_INT_H
-#define TCCRT_PIPE_INT_H
+#ifndef TCCRT_STAGES_INT_H
+#define TCCRT_STAGES_INT_H
 
 #include "runtime/rt_int.h"
 
-#define AGAIN (-1)                               /* a task that must wait for another stage's */
+#define AGAIN (-1)                               /* a step that must wait for another stage's */
 
 /* A value's memory for one microbatch: of the device's where nobody but the stage's calls looks at it, and its size is
  * known beforehand. */
@@ -22,7 +22,7 @@ struct pslot {
     uint32_t micro;                              /* that is being received */
     double sent_at, heard;                       /* modelled time, while it is being told */
 };
-struct stage { struct pslot *slots; uint32_t at; bool gave; };          /* at: the task to come */
+struct stage { struct pslot *slots; uint32_t at; bool gave; };          /* at: the step to come */
 struct message { uint32_t value, micro, to; size_t bytes; void *data; struct tcc_tensor t; struct message *next; };
 struct slice { void *data; size_t held; };
 /* An output as it comes together. sums: doubles, where it is a sum or mean. */
@@ -31,8 +31,8 @@ struct result { void *data; size_t held; struct tcc_tensor t; uint32_t seen; };
 /* a variable as it was before the run, if `now` */
 struct kept { void *data; bool now; };
 
-/* A session's memory for one pipeline. */
-struct tcr_pipe {
+/* A session's memory for one entry point in stages. */
+struct tcr_staged {
     struct stage *stages;
     uint32_t *first_slot, nslots;                /* by value: where its slots begin in a stage's */
     int64_t (*dims)[TCC_MAX_RANK];               /* by value; TCR_UNBOUND: not known beforehand */
@@ -53,7 +53,7 @@ struct run {
     const struct tcc_pstaged *p;
     const struct tcc_pbuffer *values;
     const struct tcc_presult *outputs;
-    struct tcr_pipe *state;
+    struct tcr_staged *state;
     struct tccrt_comm *group;                    /* NULL: all stages are here */
     int64_t runs;
     bool keeps;                                  /* state->kept is this run's */
@@ -72,21 +72,21 @@ tcr_stage_peer(const struct run *r, const struct tcc_pstep *t)
     return (uint32_t)r->s->m->exprs[r->s->m->u32s[t->sizes.first]].k;
 }
 
-/* pipe_net.c */
-int tcr_pipe_send(struct run *r, struct pslot *x, const struct tcc_pstep *t);
-int tcr_pipe_begin_recv(struct run *r, struct pslot *x, const struct tcc_pstep *t);
-int tcr_pipe_recv(struct run *r, struct pslot *x, const struct tcc_pstep *t);
-int tcr_pipe_gather(struct run *r, const struct pslot *own, struct pslot *all, const struct tcc_pstep *t);
-int tcr_pipe_settle(struct pslot *x);            /* waits for what it sends or receives */
-int tcr_pipe_broadcast(struct run *r, uint32_t k);       /* output k from the stage that makes it to all */
+/* stages_net.c */
+int tcr_stages_send(struct run *r, struct pslot *x, const struct tcc_pstep *t);
+int tcr_stages_begin_recv(struct run *r, struct pslot *x, const struct tcc_pstep *t);
+int tcr_stages_recv(struct run *r, struct pslot *x, const struct tcc_pstep *t);
+int tcr_stages_gather(struct run *r, const struct pslot *own, struct pslot *all, const struct tcc_pstep *t);
+int tcr_stages_settle(struct pslot *x);            /* waits for what it sends or receives */
+int tcr_stages_broadcast(struct run *r, uint32_t k);       /* output k from the stage that makes it to all */
 
-int tcr_pipe_meet(struct run *r);                /* modelled time: all stages go on when the last one is there */
+int tcr_stages_meet(struct run *r);                /* modelled time: all stages go on when the last one is there */
 
-/* pipe_result.c */
-int tcr_pipe_result_room(struct result *x, size_t bytes);
-int tcr_pipe_begin_results(struct run *r);
-int tcr_pipe_reduce(struct run *r, uint32_t k, uint32_t micro, const struct tcc_tensor *v);
-int tcr_pipe_share_results(struct run *r);
-int tcr_pipe_give_result(struct run *r, uint32_t k);     /* to the caller */
+/* stages_result.c */
+int tcr_stages_result_room(struct result *x, size_t bytes);
+int tcr_stages_begin_results(struct run *r);
+int tcr_stages_reduce(struct run *r, uint32_t k, uint32_t micro, const struct tcc_tensor *v);
+int tcr_stages_share_results(struct run *r);
+int tcr_stages_give_result(struct run *r, uint32_t k);     /* to the caller */
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* State that is spread over the stages of a pipeline: who has what, and how it comes together. */
+/* State that is spread over stages: who has what, and how it comes together. */
 #include <stdlib.h>
 #include <string.h>
 

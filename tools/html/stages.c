@@ -102,7 +102,7 @@ struct waiting {
     double micros;
 };
 
-static struct waiting pipe_section(json_t *section, const json_t *pipe)
+static struct waiting stages_section(json_t *section, const json_t *pipe)
 {
     static const char *const columns[] = {
         "stage|count", "works|ms|bar", "waits|ms", "part of the step|percent", "tasks|count", NULL};
@@ -159,14 +159,14 @@ static void answer_waiting(json_t *report, const struct waiting *w, bool only)
                    html_amount(a, "ms", w->ms)));
 }
 
-void html_pipes(json_t *report, const json_t *facts)
+void html_stages(json_t *report, const json_t *facts)
 {
     const json_t *pipes = json_object_get(facts, "pipes");
     json_t *section = json_array_size(pipes) ? html_section(report, "stages", "Stages", NULL) : NULL;
     struct waiting longest = {.ms = -1};
 
     for (size_t i = 0; i < json_array_size(pipes) && i < 4; i++) {
-        struct waiting w = pipe_section(section, json_array_get(pipes, i));
+        struct waiting w = stages_section(section, json_array_get(pipes, i));
         longest = w.ms > longest.ms ? w : longest;
     }
     if (section)

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Outputs of a pipeline: microbatches' values added up (in float64, in their order), or put behind each other. */
+/* Outputs of stages: microbatches' values added up (in float64, in their order), or put behind each other. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/pipe_int.h"
+#include "runtime/stages_int.h"
 
 static const char *output_name(const struct run *r, uint32_t k)
 {
     return tcr_string(r->s->m, r->s->m->signatures[r->e->outputs.first + k].name);
 }
 
-int tcr_pipe_result_room(struct result *x, size_t bytes)
+int tcr_stages_result_room(struct result *x, size_t bytes)
 {
     if (x->held < bytes || !x->data) {
         free(x->data);
@@ -25,10 +25,10 @@ int tcr_pipe_result_room(struct result *x, size_t bytes)
 
 static bool adds(const struct run *r, uint32_t k)
 {
-    return r->outputs[k].how == TCC_PIPE_MEAN || r->outputs[k].how == TCC_PIPE_SUM;
+    return r->outputs[k].how == TCC_COMBINE_MEAN || r->outputs[k].how == TCC_COMBINE_SUM;
 }
 
-int tcr_pipe_begin_results(struct run *r)
+int tcr_stages_begin_results(struct run *r)
 {
     for (uint32_t k = 0; k < r->p->results.count; k++) {
         struct result *x = &r->state->results[k];
@@ -69,7 +69,7 @@ static int add(struct run *r, uint32_t k, const struct tcc_tensor *v)
         return tcr_fail(TCC_EUSAGE,
                         "output '%s': values of type %s aren't added over microbatches: use concat or stack",
                         output_name(r, k), tcr_dtype_name(v->dtype));
-    if (tcr_pipe_result_room(x, (size_t)n * sizeof *sums))
+    if (tcr_stages_result_room(x, (size_t)n * sizeof *sums))
         return TCC_EENV;
     sums = x->data;
     for (int64_t i = 0; i < n; i++)
@@ -80,7 +80,7 @@ static int add(struct run *r, uint32_t k, const struct tcc_tensor *v)
         return TCC_OK;
     /* In place: no element is larger than its sum. */
     for (int64_t i = 0; i < n; i++)
-        store(v->dtype, x->data, i, r->outputs[k].how == TCC_PIPE_MEAN ? sums[i] / r->p->micros : sums[i]);
+        store(v->dtype, x->data, i, r->outputs[k].how == TCC_COMBINE_MEAN ? sums[i] / r->p->micros : sums[i]);
     return TCC_OK;
 }
 
@@ -88,7 +88,7 @@ static int append(struct run *r, uint32_t k, uint32_t micro, const struct tcc_te
 {
     struct result *x = &r->state->results[k];
     size_t bytes = (size_t)(tcr_elements(v->dtype, v->rank, v->dims) * tcr_dtype_bytes(v->dtype)), pieces = 1;
-    bool stack = r->outputs[k].how == TCC_PIPE_STACK;
+    bool stack = r->outputs[k].how == TCC_COMBINE_STACK;
     int axis = stack ? 0 : (int)r->outputs[k].axis;
     struct tcc_tensor whole = {.dtype = v->dtype, .rank = v->rank + stack};
 
@@ -99,7 +99,7 @@ static int append(struct run *r, uint32_t k, uint32_t micro, const struct tcc_te
     if (!x->seen++) {
         x->t.rank = whole.rank;
         memcpy(x->t.dims, whole.dims, sizeof whole.dims);
-        if (tcr_pipe_result_room(x, bytes * r->p->micros))
+        if (tcr_stages_result_room(x, bytes * r->p->micros))
             return TCC_EENV;
     }
     if (x->t.rank != whole.rank || memcmp(x->t.dims, whole.dims, (size_t)whole.rank * sizeof *whole.dims))
@@ -112,24 +112,24 @@ static int append(struct run *r, uint32_t k, uint32_t micro, const struct tcc_te
     return TCC_OK;
 }
 
-int tcr_pipe_reduce(struct run *r, uint32_t k, uint32_t micro, const struct tcc_tensor *v)
+int tcr_stages_reduce(struct run *r, uint32_t k, uint32_t micro, const struct tcc_tensor *v)
 {
     return adds(r, k) ? add(r, k, v) : append(r, k, micro, v);
 }
 
 /* Every process gets all outputs. */
-int tcr_pipe_share_results(struct run *r)
+int tcr_stages_share_results(struct run *r)
 {
     for (uint32_t k = 0; r->group && k < r->p->results.count; k++) {
-        int status = tcr_pipe_broadcast(r, k);
+        int status = tcr_stages_broadcast(r, k);
 
         if (status)
             return status;
     }
-    return tcr_pipe_meet(r);
+    return tcr_stages_meet(r);
 }
 
-int tcr_pipe_give_result(struct run *r, uint32_t k)
+int tcr_stages_give_result(struct run *r, uint32_t k)
 {
     const struct result *x = &r->state->results[k];
     int64_t bytes = tcr_elements(x->t.dtype, x->t.rank, x->t.dims) * tcr_dtype_bytes(x->t.dtype);

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/pipe_int.h"
+#include "runtime/stages_int.h"
 
 /* -- Tables of a run ----------------------------------------------------------------------------------- */
 
@@ -28,18 +28,18 @@ static struct pslot *slot_of(const struct run *r, uint32_t stage, uint32_t v, ui
     return &t->slots[r->state->first_slot[v] + micro % r->values[v].index];
 }
 
-static struct tcr_pipe *pipe_of(struct tccrt_session *s, uint32_t number)
+static struct tcr_staged *staged_of(struct tccrt_session *s, uint32_t number)
 {
     const struct tcc_pstaged *p = &s->m->staged[number];
     const struct tcc_pbuffer *values = s->m->buffers + p->buffers.first;
-    struct tcr_pipe *x;
+    struct tcr_staged *x;
     uint32_t n = 0;
 
-    if (!s->pipes && !(s->pipes = calloc(s->m->plan->staged.count, sizeof *s->pipes)))
+    if (!s->staged && !(s->staged = calloc(s->m->plan->staged.count, sizeof *s->staged)))
         return NULL;
-    if (s->pipes[number])
-        return s->pipes[number];
-    x = s->pipes[number] = calloc(1, sizeof *x);
+    if (s->staged[number])
+        return s->staged[number];
+    x = s->staged[number] = calloc(1, sizeof *x);
     if (!x || !(x->stages = calloc(p->stages, sizeof *x->stages)) ||
         !(x->first_slot = calloc(p->buffers.count + 1, sizeof *x->first_slot)) ||
         !(x->dims = calloc(p->buffers.count + 1, sizeof *x->dims)) ||
@@ -61,7 +61,7 @@ static struct tcr_pipe *pipe_of(struct tccrt_session *s, uint32_t number)
     return x;
 }
 
-static void drop_messages(struct tcr_pipe *x)
+static void drop_messages(struct tcr_staged *x)
 {
     while (x->mail) {
         struct message *m = x->mail;
@@ -72,11 +72,11 @@ static void drop_messages(struct tcr_pipe *x)
     }
 }
 
-void tcr_pipes_free(struct tccrt_session *s)
+void tcr_stages_free(struct tccrt_session *s)
 {
-    for (uint32_t i = 0; s->pipes && i < s->m->plan->staged.count; i++) {
+    for (uint32_t i = 0; s->staged && i < s->m->plan->staged.count; i++) {
         const struct tcc_pstaged *p = &s->m->staged[i];
-        struct tcr_pipe *x = s->pipes[i];
+        struct tcr_staged *x = s->staged[i];
 
         for (uint32_t st = 0; x && x->stages && st < p->stages; st++) {
             for (uint32_t k = 0; x->stages[st].slots && k < x->nslots; k++)
@@ -105,7 +105,7 @@ void tcr_pipes_free(struct tccrt_session *s)
         }
         free(x);
     }
-    free(s->pipes);
+    free(s->staged);
 }
 
 /* -- Inputs ------------------------------------------------------------------------------------------------ */
@@ -281,7 +281,7 @@ static int settle_sends(struct run *r, const struct tcc_pstep *c, uint32_t stage
 {
     for (uint32_t k = 0; k < c->args.count - c->nin; k++) {
         struct pslot *x = slot_of(r, stage, tcr_stage_value(r, c, c->nin + k), micro);
-        int status = tcr_pipe_settle(x);
+        int status = tcr_stages_settle(x);
 
         if (status)
             return status;
@@ -371,7 +371,7 @@ static int pick_up(struct run *r, uint32_t v, uint32_t micro, uint32_t stage, st
 /* All stages' tensors of a value, one behind the other; every stage gets them when the last one has come. */
 static int gather_here(struct run *r, uint32_t stage, uint32_t v, const struct pslot *own, struct pslot *all)
 {
-    struct tcr_pipe *x = r->state;
+    struct tcr_staged *x = r->state;
     struct tcc_tensor one = slot_tensor(r, v, own);
     size_t bytes = (size_t)(tcr_elements(one.dtype, one.rank, one.dims) * tcr_dtype_bytes(one.dtype));
     int status;
@@ -405,12 +405,12 @@ static int run_step(struct run *r, uint32_t stage, const struct tcc_pstep *t)
 
     switch (t->kind) {
     case TCC_STEP_CALL: return run_call(r, stage, t);
-    case TCC_STEP_SEND: return alone ? post(r, v, micro, tcr_stage_peer(r, t), x) : tcr_pipe_send(r, x, t);
-    case TCC_STEP_RECV: return alone ? pick_up(r, v, micro, stage, x) : tcr_pipe_recv(r, x, t);
+    case TCC_STEP_SEND: return alone ? post(r, v, micro, tcr_stage_peer(r, t), x) : tcr_stages_send(r, x, t);
+    case TCC_STEP_RECV: return alone ? pick_up(r, v, micro, stage, x) : tcr_stages_recv(r, x, t);
     case TCC_STEP_COLLECTIVE:
         all = slot_of(r, stage, tcr_stage_value(r, t, 1), 0);
-        return alone ? gather_here(r, stage, v, x, all) : tcr_pipe_gather(r, x, all, t);
-    default: one = slot_tensor(r, v, x); return tcr_pipe_reduce(r, t->what, micro, &one);
+        return alone ? gather_here(r, stage, v, x, all) : tcr_stages_gather(r, x, all, t);
+    default: one = slot_tensor(r, v, x); return tcr_stages_reduce(r, t->what, micro, &one);
     }
 }
 
@@ -426,7 +426,7 @@ static int begin_receives(struct run *r, uint32_t stage, const struct tcc_pstep 
             first = b->kind != TCC_STEP_RECV || tcr_stage_value(r, b, 0) != tcr_stage_value(r, t, 0);
         if (first && r->values[tcr_stage_value(r, t, 0)].index > 1) {
             struct pslot *x = slot_of(r, stage, tcr_stage_value(r, t, 0), tcr_stage_micro(r->s->m, t));
-            int status = tcr_pipe_begin_recv(r, x, t);
+            int status = tcr_stages_begin_recv(r, x, t);
 
             if (status)
                 return status;
@@ -565,7 +565,7 @@ static void settle_all(struct run *r)
 {
     for (uint32_t st = 0; r->group && st < r->p->stages; st++)
         for (uint32_t k = 0; r->state->stages[st].slots && k < r->state->nslots; k++)
-            tcr_pipe_settle(&r->state->stages[st].slots[k]);
+            tcr_stages_settle(&r->state->stages[st].slots[k]);
 }
 
 static int run_all(struct run *r)
@@ -575,7 +575,7 @@ static int run_all(struct run *r)
     uint32_t at = 0;
     bool moved;
 
-    if (status || (status = tcr_bind(s, r->e)) || (status = tcr_pipe_begin_results(r)))
+    if (status || (status = tcr_bind(s, r->e)) || (status = tcr_stages_begin_results(r)))
         return status;
     evaluate_dims(r);
     if ((status = begin_states(r)))
@@ -584,10 +584,10 @@ static int run_all(struct run *r)
     status = run_stages(r);
     if (!status)
         status = walk(r, s->stage ? (uint32_t)s->stage - 1 : 0, list_of(r, r->p->stages), &at, &moved);
-    return status ? status : tcr_pipe_share_results(r);
+    return status ? status : tcr_stages_share_results(r);
 }
 
-int tcr_pipe_run(struct tccrt_session *s, const struct tcc_pentry *e)
+int tcr_stages_run(struct tccrt_session *s, const struct tcc_pentry *e)
 {
     uint32_t number = e->staged - 1;
     const struct tcc_pstaged *p = &s->m->staged[number];
@@ -602,15 +602,15 @@ int tcr_pipe_run(struct tccrt_session *s, const struct tcc_pentry *e)
                     .group = s->stage ? tcr_session_group(s, "pp") : NULL};
     int status = TCC_OK;
 
-    if (!(r.state = pipe_of(s, number)))
-        return tcr_fail(TCC_EENV, "no memory for a pipeline");
+    if (!(r.state = staged_of(s, number)))
+        return tcr_fail(TCC_EENV, "no memory for stages");
     if (s->stage && p->stages > 1 && (!r.group || tccrt_comm_size(r.group) != (int)p->stages))
         return tcr_fail(TCC_EUSAGE, "the session runs stage %d of %u: it needs a group \"pp\" of %u processes",
                         s->stage - 1, p->stages, p->stages);
     for (uint32_t k = 0; k < e->outputs.count && k < 64; k++)
         users[k] = s->outs[k].user;
     if (e->outputs.count > 64)
-        return tcr_fail(TCC_EUSAGE, "more than 64 outputs of a pipeline");
+        return tcr_fail(TCC_EUSAGE, "more than 64 outputs of stages");
     s->objects = false;
     status = run_all(&r);
     if (status && r.group && r.started)
@@ -625,7 +625,7 @@ int tcr_pipe_run(struct tccrt_session *s, const struct tcc_pentry *e)
     tcr_reset_outputs(s);
     for (uint32_t k = 0; !status && k < e->outputs.count; k++) {
         s->outs[k].user = users[k];
-        status = tcr_pipe_give_result(&r, k);
+        status = tcr_stages_give_result(&r, k);
     }
     s->runs += status == TCC_OK;
     return status;

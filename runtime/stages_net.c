@@ -8,14 +8,14 @@
  */
 #include <string.h>
 
-#include "runtime/pipe_int.h"
+#include "runtime/stages_int.h"
 
 static int tag_of(const struct run *r, const struct tcc_pstep *t)
 {
     return (int)((tcr_stage_value(r, t, 0) * r->p->micros + tcr_stage_micro(r->s->m, t)) % 8192);
 }
 
-int tcr_pipe_settle(struct pslot *x)
+int tcr_stages_settle(struct pslot *x)
 {
     int status = TCC_OK;
 
@@ -53,7 +53,7 @@ static int hear_clock(struct run *r, struct pslot *x, const struct tcc_pstep *t)
                : TCC_OK;
 }
 
-int tcr_pipe_meet(struct run *r)
+int tcr_stages_meet(struct run *r)
 {
     struct tcr_device *d = r->s->device;
     double now;
@@ -70,20 +70,20 @@ int tcr_pipe_meet(struct run *r)
 
 /* -- Values ---------------------------------------------------------------------------------------- */
 
-int tcr_pipe_send(struct run *r, struct pslot *x, const struct tcc_pstep *t)
+int tcr_stages_send(struct run *r, struct pslot *x, const struct tcc_pstep *t)
 {
     struct tcc_tensor v = {
         .data = x->data, .dtype = (int32_t)r->values[tcr_stage_value(r, t, 0)].dtype, .rank = x->rank};
     int status;
 
     memcpy(v.dims, x->dims, sizeof v.dims);
-    if (x->sending && (status = tcr_pipe_settle(x))) /* to another stage, too */
+    if (x->sending && (status = tcr_stages_settle(x))) /* to another stage, too */
         return status;
     status = tell_clock(r, x, t);
     return status ? status : tccrt_comm_send(r->group, (int)tcr_stage_peer(r, t), tag_of(r, t), &v, &x->sending);
 }
 
-int tcr_pipe_begin_recv(struct run *r, struct pslot *x, const struct tcc_pstep *t)
+int tcr_stages_begin_recv(struct run *r, struct pslot *x, const struct tcc_pstep *t)
 {
     const struct tcc_pbuffer *b = &r->values[tcr_stage_value(r, t, 0)];
     uint32_t micro = tcr_stage_micro(r->s->m, t);
@@ -93,7 +93,7 @@ int tcr_pipe_begin_recv(struct run *r, struct pslot *x, const struct tcc_pstep *
 
     if (x->receiving && x->micro == micro)
         return TCC_OK;
-    if ((status = tcr_pipe_settle(x)))
+    if ((status = tcr_stages_settle(x)))
         return status;
     memcpy(v.dims, r->state->dims[b - r->values], sizeof v.dims);
     n = tcr_elements(v.dtype, v.rank, v.dims);
@@ -109,21 +109,21 @@ int tcr_pipe_begin_recv(struct run *r, struct pslot *x, const struct tcc_pstep *
     return status ? status : tccrt_comm_recv(r->group, (int)tcr_stage_peer(r, t), tag_of(r, t), &v, &x->receiving);
 }
 
-int tcr_pipe_recv(struct run *r, struct pslot *x, const struct tcc_pstep *t)
+int tcr_stages_recv(struct run *r, struct pslot *x, const struct tcc_pstep *t)
 {
     struct tcr_device *d = r->s->device;
     int32_t dtype = (int32_t)r->values[tcr_stage_value(r, t, 0)].dtype;
-    int status = tcr_pipe_begin_recv(r, x, t);
+    int status = tcr_stages_begin_recv(r, x, t);
 
     if (!status)
-        status = tcr_pipe_settle(x);
+        status = tcr_stages_settle(x);
     if (!status && d->ops->reached)
         d->ops->reached(d, x->heard, tcr_elements(dtype, x->rank, x->dims) * tcr_dtype_bytes(dtype),
                         tcr_string(r->s->m, t->node));
     return status;
 }
 
-int tcr_pipe_gather(struct run *r, const struct pslot *own, struct pslot *all, const struct tcc_pstep *t)
+int tcr_stages_gather(struct run *r, const struct pslot *own, struct pslot *all, const struct tcc_pstep *t)
 {
     int32_t dtype = (int32_t)r->values[tcr_stage_value(r, t, 0)].dtype;
     struct tcc_tensor in = {.data = own->data, .dtype = dtype, .rank = own->rank}, out = {.dtype = dtype};
@@ -139,11 +139,11 @@ int tcr_pipe_gather(struct run *r, const struct pslot *own, struct pslot *all, c
     memcpy(out.dims + 1, own->dims, (size_t)own->rank * sizeof *own->dims);
     memcpy(all->dims, out.dims, sizeof all->dims);
     status = tccrt_comm_all_gather(r->group, &in, &out, NULL, NULL);
-    return status ? status : tcr_pipe_meet(r);
+    return status ? status : tcr_stages_meet(r);
 }
 
 /* First its dims, then what it holds. */
-int tcr_pipe_broadcast(struct run *r, uint32_t k)
+int tcr_stages_broadcast(struct run *r, uint32_t k)
 {
     struct result *x = &r->state->results[k];
     int64_t head[TCC_MAX_RANK + 1] = {x->t.rank};
@@ -157,7 +157,7 @@ int tcr_pipe_broadcast(struct run *r, uint32_t k)
     x->t.rank = (int32_t)head[0];
     memcpy(x->t.dims, head + 1, sizeof x->t.dims);
     n = tcr_elements(x->t.dtype, x->t.rank, x->t.dims);
-    if (n < 0 || (status = tcr_pipe_result_room(x, (size_t)n * (size_t)tcr_dtype_bytes(x->t.dtype))))
+    if (n < 0 || (status = tcr_stages_result_room(x, (size_t)n * (size_t)tcr_dtype_bytes(x->t.dtype))))
         return n < 0 ? tcr_fail(TCC_EBUG, "an output has no size") : status;
     return tccrt_comm_broadcast(r->group, root, 1, &x->t, NULL);
 }
