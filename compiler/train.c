@@ -19,6 +19,7 @@ static struct train_options options_of(const struct tccc_train *t)
                                   .step_outputs = t->step_outputs,
                                   .freeze = t->freeze,
                                   .train_only = t->train_only,
+                                  .qat = t->qat,
                                   .clip_norm = t->clip_norm,
                                   .ema = t->ema,
                                   .accumulate = t->accumulate,

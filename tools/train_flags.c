@@ -99,6 +99,10 @@ static int adapt_flags(const struct options *o, struct tccc_train *t)
         return usage_error(o, "--base requires --lora");
     if (t->unfreeze_after && t->lora)
         return usage_error(o, "--unfreeze-after and --lora exclude each other: with --lora only adapters are trained");
+    if (t->qat && t->lora)
+        return usage_error(
+            o, "--qat and --lora exclude each other: with --lora the weights are not trained, and steps can't "
+               "be learned for them");
     if (t->unfreeze_after && strchr(option_text(o, OPT_optimizer, ""), ';'))
         return usage_error(o,
                            "--unfreeze-after and groups of --optimizer exclude each other: say from=N in the groups");

@@ -61,5 +61,5 @@ bool train_check(struct ir_ctx *ctx, const struct train_options *o)
         ir_error(ctx, NULL, "--sequence-parallel requires --tensor-parallel=2 or more");
         return false;
     }
-    return train_parallel_check(ctx, o) && optim_check(ctx, o);
+    return train_parallel_check(ctx, o) && train_qat_check(ctx, o) && optim_check(ctx, o);
 }

@@ -82,6 +82,11 @@ bool train_predicts(const struct training *t, const char *output);     /* is it 
 /* Inputs that none of the functions, an entry point's, reads, nor binds a size by alone. */
 void train_drop_inputs(int n, struct ir_func *const *f);
 
+/* -- qat.c: products of what bytes will hold, and the entry point that sets their first steps (--qat) */
+bool train_add_qat(struct training *t);
+bool train_build_calibrate(struct training *t);
+bool train_qat_check(struct ir_ctx *ctx, const struct train_options *o);
+
 /* parallel/stages.c: the entry points of a model that is cut into stages. */
 bool train_stages(struct training *t);
 

@@ -393,7 +393,8 @@ bool train_begin(struct training *t, struct ir_module *m, const struct train_opt
                               "training requires a loss: --loss=KIND, or a model that carries TrainingInfoProto");
     precision_settle(m, o, &t->settled);
     t->o = &t->settled;
-    return train_loss_read(m->ctx, o->loss, &t->loss) && precision_apply(m, t->o) && train_select(t);
+    return train_loss_read(m->ctx, o->loss, &t->loss) && train_add_qat(t) && precision_apply(m, t->o) &&
+           train_select(t);
 }
 
 static int64_t bytes_of(const struct ir_state *s)
@@ -426,7 +427,7 @@ bool train_build(struct ir_module *m, const struct train_options *o)
         return train_complain(&t, "%s", "a step in stages has one version for all sizes");
     if (o->stages ? !train_stages(&t)
                   : !build_step(&t) || !build_eval(&t) || !build_grad(&t) || !build_apply(&t) || !build_init(&t) ||
-                        !train_build_predict(&t))
+                        !train_build_predict(&t) || !train_build_calibrate(&t))
         return false;
     for (struct ir_state *s = m->states; s; s = s->next)
         s->on_host = t.o->offload_optimizer && s->flags & IR_STATE_OPTIMIZER && bytes_of(s) >= OFFLOAD_LEAST;

@@ -89,6 +89,7 @@ struct train_options {
     const char *loss_scale;         /* N, dynamic[:key=value,...] */
     const char *step_outputs;       /* NAME,... */
     const char *const *freeze, *const *train_only;      /* patterns, ended by NULL; may be NULL */
+    const char *qat;                /* int8, int4: what products will read (qat.c); NULL: floats */
     double clip_norm;               /* 0: none */
     double ema;                     /* decay of the parameters' averages; 0: none are kept */
     int accumulate;                 /* 0: 1 */

@@ -179,6 +179,15 @@ float *quant_columns(struct quant *q, const struct quant_weight *w, int *code)
     return to;
 }
 
+/* By steps that were trained: 4 bits are -7 to 7, as 8 are -127 to 127. */
+static void by_steps(struct quant_codes *c, const float *w, const float *steps, float most)
+{
+    memcpy(c->scales, steps, (size_t)c->n * sizeof *steps);
+    memset(c->zeros, 128, (size_t)c->n);
+    for (int64_t i = 0; i < c->k * c->n; i++)
+        c->at[i] = (uint8_t)(fminf(fmaxf(nearbyintf(w[i] / steps[i % c->n]), -most), most) + 128);
+}
+
 struct quant_codes *quant_codes_of(struct quant *q, int node, int bits, int64_t group, int *code)
 {
     const struct quant_node *n = &q->nodes[node];
@@ -195,6 +204,8 @@ struct quant_codes *quant_codes_of(struct quant *q, int node, int bits, int64_t 
     bool done = c != NULL;
     if (c && hessian && !w.conv && q->values[n->in[0]].width == w.k)
         done = q->method == METHOD_AWQ ? quant_awq(q, c, x, hessian) : by_gptq(c, x, hessian);
+    else if (c && n->steps)
+        by_steps(c, x, n->steps, q->trained_bits == 4 ? 7 : 127);
     else if (c)
         quant_round(c, x);
     free(x);

@@ -43,7 +43,7 @@ void quant_want_static(struct quant *q, bool *whole)
         if (!used(n))
             continue;
         q->values[n->in[0]].wanted = true;
-        int v = q->mode == QUANT_FP8 || strcmp(n->op, "Conv") ? -1 : result_of(q, n);
+        int v = q->mode == QUANT_FP8 || q->trained || strcmp(n->op, "Conv") ? -1 : result_of(q, n);
         if (v < 0 || q->values[v].output || !q->values[v].uses)
             continue;
         q->values[v].wanted = true;
@@ -58,6 +58,11 @@ static void activation_scale(const struct quant *q, int value, float *scale, int
 {
     double lo, hi;
 
+    if (q->values[value].step > 0) {
+        *scale = q->values[value].step;
+        *zero = q->values[value].zero;
+        return;
+    }
     if (q->values[value].smoothed)
         quant_smoothed_range(&q->values[value], &lo, &hi);
     else

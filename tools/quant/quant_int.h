@@ -16,6 +16,7 @@
  *   bias            --bias-correction
  *   smooth          channels of inputs divided, and rows of weights multiplied, before both are rounded
  *   search          --max-drop
+ *   trained         --trained
  */
 #ifndef TCCC_TOOLS_QUANT_INT_H
 #define TCCC_TOOLS_QUANT_INT_H
@@ -56,6 +57,8 @@ struct quant_value {
     bool by_channel;             /* they are axis 1, else the last one */
     double *sums;
     int64_t smoothed;            /* channels, along the last axis, that are divided by `by`; 0: none are */
+    float step;                  /* --trained's; 0: its range says it */
+    int zero;                    /* the level of 0 then */
     float *extremes, *by;        /* of each channel its least and its largest value, with 0 between them */
 };
 struct quant_node {
@@ -65,6 +68,7 @@ struct quant_node {
     bool chosen, excluded;
     double cost;                 /* how far it alone takes the outputs from the model's */
     struct quant_codes *codes;   /* of GPTQ, AWQ */
+    float *steps;                /* --trained's, by output; NULL: what it holds says them */
     const double *correction;    /* of its bias, by output; NULL: none */
 };
 struct quant {
@@ -88,6 +92,8 @@ struct quant {
     int64_t group;
     bool corrects;               /* --bias-correction */
     bool qdq;                    /* 4 bits by DequantizeLinear */
+    const struct tensors *trained;    /* --trained; NULL: none */
+    int trained_bits;
 };
 /* EXIT_FINE, or an exit code after a message. */
 int quant_open(struct quant *q);
@@ -148,6 +154,12 @@ const char *quant_put_smoothed(struct quant_out *w, int value);
 
 /* The weight as [k][n], the caller's to free; NULL: after a message, *code, or no memory. */
 float *quant_columns(struct quant *q, const struct quant_weight *w, int *code);
+
+/* -- Trained steps (trained.c) ------------------------------------------------------------------------------------- */
+
+/* q->path becomes a copy with the checkpoint's weights; nodes that have steps alone stay chosen. */
+int quant_open_trained(struct quant *q);
+int quant_mark_trained(struct quant *q);
 
 /* -- Runs (feed.c) ------------------------------------------------------------------------------------------------- */
 

@@ -48,7 +48,7 @@ static const struct {
     [QUANT_WEIGHT4] = {METHOD_RTN, 1 << METHOD_RTN | 1 << METHOD_GPTQ | 1 << METHOD_AWQ, 7, false},
     [QUANT_FP8] = {METHOD_MINMAX, 1 << METHOD_MINMAX | 1 << METHOD_PERCENTILE, 19, true},
 };
-enum { LINEAR_BLOCKS_OPSET = 21 };
+enum { LINEAR_BLOCKS_OPSET = 21, AXIS_OPSET = 13 };
 
 /* -- Settings ------------------------------------------------------------------------------------------------- */
 
@@ -124,8 +124,14 @@ static int read_settings(struct quant *q)
     const char *mode = option_text(o, OPT_quant_mode, "static-int8"), *format = option_text(o, OPT_quant_format, NULL);
     int value = word_of(o, OPT_quant_mode, modes, mode, strlen(mode)), code;
 
+    static const enum option_id without[] = {OPT_quant_mode, OPT_quant_method, OPT_max_drop, OPT_bias_correction,
+                                             OPT_data};
     if (value < 0)
         return EXIT_USAGE;
+    for (size_t i = 0; option_set(o, OPT_trained) && i < sizeof without / sizeof *without; i++)
+        if (option_set(o, without[i]))
+            return usage_error(o, "--trained and --%s exclude each other: the checkpoint has all steps",
+                               option_table[without[i]].long_name);
     q->mode = (enum quant_mode)value;
     q->group = 32;
     if ((code = read_method(q)) != EXIT_FINE || (code = read_drop(q)) != EXIT_FINE)
@@ -142,7 +148,8 @@ static int read_settings(struct quant *q)
     if (q->corrects && q->mode != QUANT_STATIC)
         return usage_error(o, "--bias-correction requires --mode=static-int8");
     q->qdq = format && !strcmp(format, "qdq");
-    bool needs = rules[q->mode].data || q->method == METHOD_GPTQ || q->method == METHOD_AWQ;
+    bool needs =
+        (rules[q->mode].data && !option_set(o, OPT_trained)) || q->method == METHOD_GPTQ || q->method == METHOD_AWQ;
     if (!option_set(o, OPT_data) && (needs || (option_set(o, OPT_max_drop) && !option_set(o, OPT_eval_data))))
         return usage_error(o, "no data: --data FILE.npz, or --data NAME=FILE for each input of the model");
     if (!option_set(o, OPT_output))
@@ -152,13 +159,15 @@ static int read_settings(struct quant *q)
 
 static int check_opset(const struct quant *q)
 {
-    int opset = q->qdq ? LINEAR_BLOCKS_OPSET : rules[q->mode].opset;
+    int opset = q->qdq ? LINEAR_BLOCKS_OPSET : q->trained ? AXIS_OPSET : rules[q->mode].opset;
 
     if (q->opset < opset)
         return tool_error(q->o, EXIT_DATA,
-                          "%s: opset %lld: --mode=%s%s needs operators of opset %d or later; export the model anew, or "
+                          "%s: opset %lld: %s%s%s needs operators of opset %d or later; export the model anew, or "
                           "convert it with onnx.version_converter",
-                          q->path, (long long)q->opset, modes[q->mode].name, q->qdq ? " --format=qdq" : "", opset);
+                          q->o->words[0], (long long)q->opset,
+                          q->trained ? "--trained" : "--mode=", q->trained ? "" : modes[q->mode].name,
+                          q->qdq ? " --format=qdq" : "", opset);
     if (quant_one_scale(q) && !option_set(q->o, OPT_quiet))
         fprintf(stderr, "note: %s: opset %lld: a weight has one scale; from opset 13 on it has one for each output\n",
                 q->path, (long long)q->opset);
@@ -216,7 +225,7 @@ static int calibrate(struct quant *q)
 {
     if (q->method == METHOD_GPTQ || q->method == METHOD_AWQ)
         return quant_gptq(q, q->mode == QUANT_WEIGHT4 ? 4 : 8, q->mode == QUANT_WEIGHT4 ? q->group : 0);
-    if (!rules[q->mode].data)
+    if (!rules[q->mode].data || q->trained)
         return EXIT_FINE;
     bool *whole = IR_NEWN(q->ctx, (size_t)q->nvalues + 1, bool);
     quant_want_static(q, whole);
@@ -230,9 +239,10 @@ static int work(struct quant *q, struct quant_classes *model, struct quant_class
 {
     const char *output = option_text(q->o, OPT_output, NULL), *trial = ir_internf(q->ctx, "%s/trial.onnx", q->folder);
     bool scored = option_set(q->o, OPT_eval_data) || option_set(q->o, OPT_max_drop);
-    int code = quant_open(q);
+    int code = option_set(q->o, OPT_trained) ? quant_open_trained(q) : EXIT_FINE;
 
-    if (code == EXIT_FINE && (code = check_opset(q)) == EXIT_FINE && (code = quant_choose(q)) == EXIT_FINE)
+    if (code == EXIT_FINE && (code = quant_open(q)) == EXIT_FINE && (code = check_opset(q)) == EXIT_FINE &&
+        (code = quant_choose(q)) == EXIT_FINE && (!q->trained || (code = quant_mark_trained(q)) == EXIT_FINE))
         code = calibrate(q);
     if (code == EXIT_FINE && scored)
         code = quant_classes_of(q, q->path, model);

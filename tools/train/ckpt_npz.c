@@ -67,6 +67,74 @@ void tensors_close(struct tensors *t)
     *t = (struct tensors){0};
 }
 
+bool npz_is(const char *path)
+{
+    size_t n = strlen(path);
+    return n > 4 && !strcmp(path + n - 4, ".npz");
+}
+
+static int open_safetensors(const struct options *o, const char *path, struct tensors *t)
+{
+    int status = tccrt_tensors_open(path, &t->file);
+    if (status == TCC_OK && tccrt_tensors_check(t->file) != TCC_OK)
+        return tool_error(o, EXIT_DATA, "%s: %s", path, tccrt_error());
+    if (status != TCC_OK)
+        return tool_error(o, status == TCC_EENV ? EXIT_ENVIRONMENT : EXIT_DATA, "%s", tccrt_error());
+    int n = tccrt_tensors_count(t->file);
+    if (!(t->at = calloc((size_t)n + 1, sizeof *t->at)))
+        return tool_error(o, EXIT_ENVIRONMENT, "no memory");
+    for (int i = 0; i < n; i++)
+        t->at[i] = *tccrt_tensors_at(t->file, i);
+    t->n = n;
+    t->meta = tccrt_tensors_meta(t->file, &t->nmeta);
+    return EXIT_FINE;
+}
+
+/* --use-ema: ema.PARAM stands for PARAM, and whatever else a step keeps of it (ema., master.) is left out. */
+static int take_averages(const struct options *o, const char *path, struct tensors *t)
+{
+    static const char *const kinds[] = {"ema.", "master."};
+    int kept = 0, taken = 0;
+
+    for (int i = 0; i < t->n; i++) {
+        const char *name = t->at[i].name;
+        if (strncmp(name, "ema.", 4) != 0)
+            continue;
+        for (int k = 0; k < t->n; k++)
+            if (!strcmp(t->at[k].name, name + 4)) {
+                t->at[k].t = t->at[i].t;
+                taken++;
+            }
+    }
+    for (int i = 0; i < t->n; i++) {
+        bool drop = false;
+        for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+            drop |= !strncmp(t->at[i].name, kinds[k], strlen(kinds[k]));
+        if (!drop)
+            t->at[kept++] = t->at[i];
+    }
+    t->n = kept;
+    return taken ? EXIT_FINE
+                 : tool_error(o, EXIT_DATA, "%s: it holds no averages of the parameters (tccc --ema)", path);
+}
+
+int tensors_open(const struct options *o, const char *path, struct tensors *t)
+{
+    char error[ERROR_SIZE];
+    int code = EXIT_FINE;
+
+    *t = (struct tensors){0};
+    if (!npz_is(path))
+        code = open_safetensors(o, path, t);
+    else if (!npz_open(path, t, error))
+        code = tool_error(o, EXIT_DATA, "%s", error);
+    if (code == EXIT_FINE && option_set(o, OPT_use_ema))
+        code = take_averages(o, path, t);
+    if (code != EXIT_FINE)
+        tensors_close(t);
+    return code;
+}
+
 static bool put_array(zip_t *z, const struct tccrt_named *x)
 {
     struct tcc_object o = {.refs = -1, .kind = TCC_OBJ_TENSOR, .t = x->t};

@@ -3,7 +3,7 @@
  * Private to tccc-ckpt.
  *
  *   tccc-ckpt   list, diff, convert, average
- *   ckpt_npz    .npz files as lists of tensors
+ *   ckpt_npz    files of tensors as lists: .safetensors, .npz
  *   ckpt_onnx   trained weights back into a model
  */
 #ifndef TCCC_TOOLS_CKPT_TOOL_INT_H
@@ -25,6 +25,10 @@ struct tensors {
     void **owned;                /* data that was made here, n of them or NULL */
 };
 
+/* .safetensors or .npz; --use-ema: with averages in the parameters' places. EXIT_FINE, or an exit code after a
+ * message. */
+int tensors_open(const struct options *o, const char *path, struct tensors *t);
+bool npz_is(const char *path);
 bool npz_open(const char *path, struct tensors *t, char *error);      /* tensors_close(), whatever it returns */
 void tensors_close(struct tensors *t);
 bool npz_write(const char *path, int n, const struct tccrt_named *tensors, char *error);

@@ -262,6 +262,56 @@ static int execute_now(struct trainer *t, struct batch **list, const int64_t *or
     return train_html_look(t);
 }
 
+/* -- The first batch's ranges, where a step trains for bytes (--qat) ------------------------------------------- */
+
+/* The inputs of `calibrate` among those of the step, which the batch has. */
+static int calibrate_by(struct trainer *t, const struct batch *b)
+{
+    struct tccrt_model *m = t->m.artifact;
+    int n = tccrt_ninputs(m, "calibrate");
+    struct tcc_tensor *in = calloc((size_t)n + 1, sizeof *in);
+
+    if (!in)
+        return TCC_EENV;
+    data_bind(&t->data, b, t->in);
+    for (int i = 0; i < n; i++) {
+        struct tccrt_value_info own;
+        tccrt_input(m, "calibrate", i, &own);
+        for (int k = 0; k < t->step.nin; k++)
+            if (!strcmp(own.name, t->step.in[k].name))
+                in[i] = t->in[k];
+    }
+    int status = tccrt_run(t->m.session, "calibrate", n, in, 0, NULL);
+    free(in);
+    return status;
+}
+
+int train_calibrate(struct trainer *t)
+{
+    int64_t count, runs;
+    uint64_t seed;
+    int code = EXIT_FINE;
+
+    if (tccrt_ninputs(t->m.artifact, "calibrate") < 0 || trainer_scalar(t, "qat.bits", 1) > 0)
+        return EXIT_FINE;
+    int64_t *order = trace_sampler_epoch(&t->sampler, t->epoch, &count);
+    if (!order)
+        return tool_error(t->o, EXIT_ENVIRONMENT, "no memory");
+    struct data_draw draw = {t->sampler.seed, t->epoch};
+    loader_start(t->loader, &(struct loader_epoch){order, count, t->drop_last, t->batch, t->batch, &draw});
+    tccrt_random_get(t->m.session, &seed, &runs);
+    struct batch *b = loader_next(t->loader);
+    int status = b && !*b->error ? calibrate_by(t, b) : TCC_OK;
+    tccrt_random_set(t->m.session, seed, runs);
+    if (status != TCC_OK)
+        code = step_failed(t, b, order, status);
+    else if (b && *b->error)
+        code = tool_error(t->o, EXIT_DATA, "%s", b->error);
+    loader_stop(t->loader);
+    free(order);
+    return code;
+}
+
 int train_execute(struct trainer *t, struct batch **list, const int64_t *order, bool *ended)
 {
     return (t->late ? execute_late : execute_now)(t, list, order, ended);

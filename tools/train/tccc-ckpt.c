@@ -11,12 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool ends_in(const char *path, const char *suffix)
-{
-    size_t n = strlen(path), m = strlen(suffix);
-    return n > m && strcmp(path + n - m, suffix) == 0;
-}
-
 static int64_t count_of(const struct tcc_tensor *t)
 {
     return tcc_elements(t->rank, t->dims);
@@ -46,68 +40,6 @@ static bool wanted(const struct options *o, const char *name)
     return o->given[OPT_only].n == 0;
 }
 
-static int open_safetensors(const struct options *o, const char *path, struct tensors *t)
-{
-    int status = tccrt_tensors_open(path, &t->file);
-    if (status == TCC_OK && tccrt_tensors_check(t->file) != TCC_OK)
-        return tool_error(o, EXIT_DATA, "%s: %s", path, tccrt_error());
-    if (status != TCC_OK)
-        return tool_error(o, status == TCC_EENV ? EXIT_ENVIRONMENT : EXIT_DATA, "%s", tccrt_error());
-    int n = tccrt_tensors_count(t->file);
-    if (!(t->at = calloc((size_t)n + 1, sizeof *t->at)))
-        return tool_error(o, EXIT_ENVIRONMENT, "no memory");
-    for (int i = 0; i < n; i++)
-        t->at[i] = *tccrt_tensors_at(t->file, i);
-    t->n = n;
-    t->meta = tccrt_tensors_meta(t->file, &t->nmeta);
-    return EXIT_FINE;
-}
-
-/* --use-ema: ema.PARAM stands for PARAM, and whatever else a step keeps of it (ema., master.) is left out. */
-static int take_averages(const struct options *o, const char *path, struct tensors *t)
-{
-    static const char *const kinds[] = {"ema.", "master."};
-    int kept = 0, taken = 0;
-
-    for (int i = 0; i < t->n; i++) {
-        const char *name = t->at[i].name;
-        if (strncmp(name, "ema.", 4) != 0)
-            continue;
-        for (int k = 0; k < t->n; k++)
-            if (!strcmp(t->at[k].name, name + 4)) {
-                t->at[k].t = t->at[i].t;
-                taken++;
-            }
-    }
-    for (int i = 0; i < t->n; i++) {
-        bool drop = false;
-        for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
-            drop |= !strncmp(t->at[i].name, kinds[k], strlen(kinds[k]));
-        if (!drop)
-            t->at[kept++] = t->at[i];
-    }
-    t->n = kept;
-    return taken ? EXIT_FINE
-                 : tool_error(o, EXIT_DATA, "%s: it holds no averages of the parameters (tccc --ema)", path);
-}
-
-static int open_tensors(const struct options *o, const char *path, struct tensors *t)
-{
-    char error[ERROR_SIZE];
-    int code = EXIT_FINE;
-
-    *t = (struct tensors){0};
-    if (!ends_in(path, ".npz"))
-        code = open_safetensors(o, path, t);
-    else if (!npz_open(path, t, error))
-        code = tool_error(o, EXIT_DATA, "%s", error);
-    if (code == EXIT_FINE && option_set(o, OPT_use_ema))
-        code = take_averages(o, path, t);
-    if (code != EXIT_FINE)
-        tensors_close(t);
-    return code;
-}
-
 static int write_tensors(const struct options *o, const struct tensors *t)
 {
     const char *path = option_text(o, OPT_output, NULL);
@@ -122,7 +54,7 @@ static int write_tensors(const struct options *o, const struct tensors *t)
     for (int i = 0; code == EXIT_FINE && i < t->nmeta; i++)
         if (strcmp(t->meta[i].key, "tccc.digest") && strcmp(t->meta[i].key, "tccc.format"))
             meta[nmeta++] = t->meta[i];
-    if (code == EXIT_FINE && ends_in(path, ".npz")) {
+    if (code == EXIT_FINE && npz_is(path)) {
         if (!npz_write(path, n, list, error))
             code = tool_error(o, EXIT_ENVIRONMENT, "%s", error);
     } else if (code == EXIT_FINE) {
@@ -175,7 +107,7 @@ static int list(const struct options *o)
 {
     struct tensors t;
     size_t bytes = 0;
-    int shown = 0, code = open_tensors(o, o->words[1], &t);
+    int shown = 0, code = tensors_open(o, o->words[1], &t);
 
     if (code != EXIT_FINE)
         return code;
@@ -235,9 +167,9 @@ static int diff(const struct options *o)
 
     if (!option_float(o, OPT_ckpt_rtol, &rtol) || !option_float(o, OPT_ckpt_atol, &atol))
         return EXIT_USAGE;
-    if ((code = open_tensors(o, o->words[1], &a)) != EXIT_FINE)
+    if ((code = tensors_open(o, o->words[1], &a)) != EXIT_FINE)
         return code;
-    if ((code = open_tensors(o, o->words[2], &b)) != EXIT_FINE) {
+    if ((code = tensors_open(o, o->words[2], &b)) != EXIT_FINE) {
         tensors_close(&a);
         return code;
     }
@@ -301,7 +233,7 @@ static int convert_all(const struct options *o, struct tensors *t)
 {
     int code = EXIT_FINE;
     enum tcc_dtype to = float_option(o, &code);
-    bool npz = ends_in(option_text(o, OPT_output, ""), ".npz");
+    bool npz = npz_is(option_text(o, OPT_output, ""));
 
     if (!t->owned && !(t->owned = calloc((size_t)t->n + 1, sizeof *t->owned)))
         return tool_error(o, EXIT_ENVIRONMENT, "no memory");
@@ -318,7 +250,7 @@ static int convert_all(const struct options *o, struct tensors *t)
 static int convert(const struct options *o)
 {
     struct tensors t;
-    int code = open_tensors(o, o->words[1], &t);
+    int code = tensors_open(o, o->words[1], &t);
     if (code != EXIT_FINE)
         return code;
     code = convert_all(o, &t);
@@ -363,7 +295,7 @@ static int average_into(const struct options *o, struct tensors *first, double *
         return tool_error(o, EXIT_ENVIRONMENT, "no memory");
     for (int f = 0; f < files && code == EXIT_FINE; f++) {
         struct tensors t;
-        code = open_tensors(o, o->words[1 + f], &t);
+        code = tensors_open(o, o->words[1 + f], &t);
         if (code == EXIT_FINE) {
             code = add(o, first, &t, o->words[1 + f], sums);
             tensors_close(&t);
@@ -380,7 +312,7 @@ static int average_into(const struct options *o, struct tensors *first, double *
 static int average(const struct options *o)
 {
     struct tensors first;
-    int code = open_tensors(o, o->words[1], &first);
+    int code = tensors_open(o, o->words[1], &first);
     if (code != EXIT_FINE)
         return code;
     double **sums = calloc((size_t)first.n + 1, sizeof *sums);
@@ -397,7 +329,7 @@ static int average(const struct options *o)
 static int export(const struct options *o)
 {
     struct tensors t;
-    int replaced = 0, code = open_tensors(o, o->words[1], &t);
+    int replaced = 0, code = tensors_open(o, o->words[1], &t);
     if (code != EXIT_FINE)
         return code;
     code = onnx_export(o, &t, o->words[2], option_text(o, OPT_output, NULL), &replaced);
@@ -410,7 +342,7 @@ static int export(const struct options *o)
 static int adapter(const struct options *o)
 {
     struct tensors t;
-    int code = open_tensors(o, o->words[1], &t);
+    int code = tensors_open(o, o->words[1], &t);
     if (code != EXIT_FINE)
         return code;
     code = peft_write(o, option_text(o, OPT_output, NULL), t.n, t.at);

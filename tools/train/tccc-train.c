@@ -515,7 +515,7 @@ static int train(struct trainer *t, bool artifact)
         (option_set(t->o, OPT_resume) && !t->rank && (code = train_resume(t)) != EXIT_FINE) ||
         (code = ranks_share(t)) != EXIT_FINE || (code = train_log_resume(t)) != EXIT_FINE ||
         (code = train_events_open(t)) != EXIT_FINE || (code = settle_rate(t, artifact)) != EXIT_FINE ||
-        (code = make_buffers(t)) != EXIT_FINE)
+        (code = make_buffers(t)) != EXIT_FINE || (code = train_calibrate(t)) != EXIT_FINE)
         return code;
     t->skipped = trainer_scalar(t, "train.skipped", 0);
     t->late = train_reads_late(t);

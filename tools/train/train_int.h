@@ -162,6 +162,7 @@ double trainer_scalar(struct trainer *t, const char *state, double otherwise);
 bool trainer_set_scalar(struct trainer *t, const char *state, double value);
 
 extern const char *const train_states[STEP_STATES];                         /* state variables that a step leaves */
+int train_calibrate(struct trainer *t);      /* before the first step; nothing where none is wanted, or it was done */
 /* one execution, of the epoch's next batches; *ended: there are no more */
 int train_execute(struct trainer *t, struct batch **list, const int64_t *order, bool *ended);
 /* steps that were given are waited for and reported */
