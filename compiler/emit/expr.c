@@ -107,12 +107,17 @@ static LLVMValueRef divide_lanes(struct em *e, bool quotient, LLVMValueRef a, LL
     return quotient ? q : LLVMBuildSub(e->b, a, LLVMBuildMul(e->b, q, b, ""), "");
 }
 
-/* a floordiv b (quotient) or a mod b, for b > 0; scalars or vectors of one type. */
+/*
+ * a floordiv b (quotient) or a mod b, for b > 0; scalars or vectors of one type. A size that may be 0 divides as 1 does:
+ * an index by it is of a point that a guard leaves out, and is computed all the same (padding around a copy of nothing).
+ */
 static LLVMValueRef floor_divide(struct em *e, ir_expr x, LLVMValueRef a, LLVMValueRef b)
 {
     bool quotient = x->kind == IR_X_FLOORDIV;
     LLVMTypeRef t = LLVMTypeOf(a);
     int64_t p = power_of_two(x->arg[1]);
+    if (x->arg[1]->lo < 1)
+        b = LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, b, em_int(t, 1), ""), em_int(t, 1), b, "");
     if (p)
         return quotient ? LLVMBuildAShr(e->b, a, em_int(t, __builtin_ctzll((unsigned long long)p)), "")
                         : LLVMBuildAnd(e->b, a, em_int(t, p - 1), "");

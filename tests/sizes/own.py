@@ -79,7 +79,32 @@ def lengths_side_by_side():
     return h.make_model(graph, opset_imports=[h.make_opsetid("", 17)], ir_version=9), {"x": f(5, 4)}
 
 
+MOVERS = {      # a copy whose indices are divided by sizes: nodes from x (2, 3, 4) to m
+    "tile": [h.make_node("Tile", ["x", "times"], ["m"])],
+    "flat": [h.make_node("Reshape", ["x", "flat"], ["m"])],
+    "merged": [h.make_node("Transpose", ["x"], ["t"], perm=[0, 2, 1]), h.make_node("Reshape", ["t", "merged"], ["r"]), h.make_node("Unsqueeze", ["r", "zero"], ["m"])],
+}
+READERS = {     # and who reads beyond its ends
+    "pad": [h.make_node("Pad", ["m", "pads"], ["y"])],
+    "max_pool": [h.make_node("MaxPool", ["m"], ["y", "at"], kernel_shape=[2], pads=[1, 1])],
+    "average_pool": [h.make_node("AveragePool", ["m"], ["y"], kernel_shape=[3], pads=[2, 2], count_include_pad=1)],
+    "conv": [h.make_node("Conv", ["m", "w"], ["y"], pads=[2, 2])],
+    "slice": [h.make_node("Concat", ["m", "m"], ["c"], axis=2), h.make_node("Pad", ["c", "pads"], ["y"], mode="edge")],
+}
+
+
+def copied(mover, reader):
+    nodes = MOVERS[mover] + READERS[reader]
+    values = {"times": np.array([1, 1, 2]), "flat": np.array([1, 1, -1]), "merged": np.array([0, -1]), "zero": np.array([0]), "pads": np.array([0, 0, 2, 0, 0, 1])}
+    data = {"x": f(2, 3, 4)} | ({"w": f(2, {"tile": 3, "flat": 1, "merged": 2}[mover], 3)} if reader == "conv" else {}) | ({"times": values.pop("times")} if mover == "tile" else {})
+    used = {i for n in nodes for i in n.input}
+    graph = h.make_graph(nodes, "g", [h.make_tensor_value_info(n, h.np_dtype_to_tensor_dtype(v.dtype), v.shape) for n, v in data.items()],
+                         [h.make_tensor_value_info(o, T.INT64 if o == "at" else T.FLOAT, None) for o in nodes[-1].output], [numpy_helper.from_array(v, k) for k, v in values.items() if k in used])
+    return h.make_model(graph, opset_imports=[h.make_opsetid("", 18)], ir_version=8), data
+
+
 MODELS = {      # what once fell, and is no operator by itself
+    **{f"copied_{m}_{r}": (lambda m=m, r=r: copied(m, r)) for m in MOVERS for r in READERS},
     "norms_of_heads": lambda: norms_of_heads(4),
     "norms_that_do_not_fit": lambda: norms_of_heads(3),
     "one_vs_rest": one_vs_rest,
