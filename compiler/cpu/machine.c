@@ -180,6 +180,7 @@ static void fill_machine(struct ir_ctx *ctx, struct cpu_machine *m, const char *
                                   .divides_lanes = true};
     m->registers = level->registers;
     m->l2 = m->model ? m->model->l2 : level->l2;
+    m->emit.page = 4096; /* all of them have that or a multiple */
     m->isa->describe(m);
     m->pass.name = arch;
     m->pass.layout = cpu_layout;

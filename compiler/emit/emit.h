@@ -44,6 +44,7 @@ struct em_machine {
     int sve_units;                   /* SVE's vectors have that many times 128 bits, known when compiling; 0: unknown */
     bool fma;
     bool masks;                      /* memory accesses in some of a vector's lanes are one instruction */
+    int page;                        /* memory is there, or not, in pieces of so many bytes at least; 0: unknown */
     bool gathers;                    /* loads of 4 and 8 bytes by an address a lane are one */
     bool index32;                    /* integers of 32 bits are cheaper than those of 64 */
     bool divides_lanes;              /* several doubles are divided at once, an integer by itself */

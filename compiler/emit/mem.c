@@ -38,6 +38,29 @@ static unsigned alignment(const struct em *e, enum tcc_dtype d, int lanes, int o
     return bytes > 8 ? 8 : bytes;
 }
 
+/*
+ * Lanes of bytes or halves where no instruction loads some of a vector's (LLVM then has a branch for each): the whole
+ * vector is loaded if any of it is wanted and all of it lies in one page, which is there then. args: llvm.masked.load's.
+ */
+static LLVMValueRef load_within_page(struct em *e, LLVMTypeRef t, unsigned bytes, LLVMValueRef *args, int operand)
+{
+    struct em_if within, across;
+    LLVMTypeRef types[2] = {t, e->t_ptr}, word = LLVMIntTypeInContext(e->lc, LLVMGetVectorSize(t));
+    LLVMValueRef any = LLVMBuildBitCast(e->b, args[2], word, ""), at = LLVMBuildPtrToInt(e->b, args[0], e->t_i64, "");
+    any = LLVMBuildICmp(e->b, LLVMIntNE, any, LLVMConstNull(word), "");
+    at = LLVMBuildAnd(e->b, at, em_i64(e, e->m->page - 1), "");
+    LLVMValueRef inside = LLVMBuildICmp(e->b, LLVMIntULE, at, em_i64(e, e->m->page - (int)bytes), "");
+    em_if_begin(e, &within, LLVMBuildAnd(e->b, any, inside, ""));
+    LLVMValueRef whole = LLVMBuildLoad2(e->b, t, args[0], "");
+    LLVMSetAlignment(whole, 1);
+    em_tag(e, whole, operand);
+    whole = em_if_end_value(e, &within, LLVMBuildSelect(e->b, args[2], whole, args[3], ""), args[3]);
+    em_if_begin(e, &across, LLVMBuildAnd(e->b, any, LLVMBuildNot(e->b, inside, ""), ""));
+    LLVMValueRef some = em_intrinsic(e, "llvm.masked.load", 2, types, 4, args);
+    em_tag(e, some, operand);
+    return em_if_end_value(e, &across, some, whole);
+}
+
 LLVMValueRef em_load(struct em *e, enum tcc_dtype d, LLVMValueRef ptr, int lanes, LLVMValueRef mask,
                      LLVMValueRef otherwise, int operand)
 {
@@ -61,6 +84,9 @@ LLVMValueRef em_load(struct em *e, enum tcc_dtype d, LLVMValueRef ptr, int lanes
     LLVMValueRef args[4] = {ptr, LLVMConstInt(e->t_i32, align, 0), mask, LLVMConstNull(t)};
     if (otherwise && !LLVMIsNull(otherwise))
         args[3] = em_to_bits(e, d, em_splat(e, otherwise, lanes));
+    unsigned bytes = (unsigned)tcc_dtype_bytes(d);
+    if (e->m->page && !e->m->masks && bytes < 4)
+        return em_from_bits(e, d, load_within_page(e, t, bytes * (unsigned)lanes, args, operand));
     LLVMValueRef v = em_intrinsic(e, "llvm.masked.load", 2, types, 4, args);
     em_tag(e, v, operand);
     return em_from_bits(e, d, v);

@@ -63,11 +63,17 @@ static int inline_pad(struct kb *k, int stage, struct ir_value *v, const ir_expr
     if (k->guards == saved)
         return kb_value(k, stage, x, at);
     int id = kb_value(k, stage, x, at);
-    k->guards = saved;
-    struct kn_insn *insn = &k->insns.at[id].insn, *other = &k->insns.at[otherwise].insn;
+    struct kn_insn insn = k->insns.at[id].insn, *other = &k->insns.at[otherwise].insn;
+    bool alone = insn.guards == k->guard_sets.at[k->guards].at && !k->guard_sets.at[saved].n && !k->locals.n;
     bool zero_pad = other->code == KN_CONST && other->fvalue == 0 && !signbit(other->fvalue) && other->ivalue == 0;
-    if (insn->code == KN_LOAD && zero_pad)
+    k->guards = saved;
+    if (insn.code == KN_LOAD && zero_pad)
         return id;
+    if (insn.code == KN_LOAD && alone && other->code == KN_CONST && insn.arg[0] < 0 && insn.dtype == other->dtype) {
+        insn.arg[0] = otherwise;
+        insn.nargs = 1;
+        return kb_insn(k, stage, insn);
+    }
     int args[3] = {kb_inside(k, stage, nguards, guards), id, otherwise};
     return kb_scalar(k, stage, IR_select, v->type->dtype, 3, args);
 }
