@@ -318,7 +318,7 @@ static bool run_passes(struct job *j)
     if (j->target->device && !plan_host_steps(j->ctx, j->module->program, j->target, j->made.machine, o->strict_device))
         return false;
     if (o->report)
-        plan_report(j->ctx, j->module->program, o->report);
+        plan_report(j->ctx, j->module->program, j->made.machine, o->report);
     if (job_wants(o, "kernels") || job_wants(o, "plan"))
         kn_print_program(to, j->module->program, job_wants(o, "kernels"), job_wants(o, "plan"));
     for (const struct kn_staged *q = j->module->staged; q && job_wants(o, "plan"); q = q->next)

@@ -79,6 +79,9 @@ struct pass_machine {
     /* Should that 3x3 conv node, with constant weights, run by Winograd's F(4x4, 3x3) (4), F(2x2, 3x3) (2) or directly
      * (0)? NULL: directly. */
     int (*winograd)(const struct pass_machine *m, const struct ir_node *n);
+    /* Cycles of a product of bytes, and what they would be if it and what follows were in floats. False, NULL: the node
+     * is none. */
+    bool (*bytes_cost)(const struct pass_machine *m, const struct ir_node *n, double *bytes, double *floats);
     /* How fast it is; NULL: as a plain machine. */
     const struct pass_cost *(*cost)(const struct pass_machine *m);
     /* Does that fusion, which is legal, pay? It bounds the size of kernels too. NULL: pass_fuse(). */

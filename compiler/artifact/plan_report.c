@@ -274,7 +274,21 @@ bool plan_host_steps(struct ir_ctx *ctx, const struct kn_program *p, const struc
     return ok;
 }
 
-void plan_report(struct ir_ctx *ctx, const struct kn_program *p, FILE *out)
+/* What products of bytes are expected to gain over those of floats. */
+static void report_bytes(const struct kn_entry *e, const struct pass_machine *m, FILE *out)
+{
+    double bytes = 0, floats = 0, b, f;
+    for (const struct ir_node *n = e->func->body->first; n; n = n->next)
+        if (m->bytes_cost && m->bytes_cost(m, n, &b, &f)) {
+            bytes += b;
+            floats += f;
+        }
+    if (bytes > 0)
+        fprintf(out, "8 bits in '%s': the cost model of %s expects products of floats to take %.2f times as long%s\n",
+                ir_shown(e->name), m->name, floats / bytes, floats < 1.3 * bytes ? ", so 8 bits gain little time" : "");
+}
+
+void plan_report(struct ir_ctx *ctx, const struct kn_program *p, const struct pass_machine *m, FILE *out)
 {
     report_defaults(ctx, p->module, out);
     for (int e = 0; e < p->nentries; e++) {
@@ -282,6 +296,7 @@ void plan_report(struct ir_ctx *ctx, const struct kn_program *p, FILE *out)
         mark_used(&p->entries[e].steps, used);
         report_version(ctx, p, e, used, out);
         report_peak(&p->entries[e], out);
+        report_bytes(&p->entries[e], m, out);
         report_devices(p, &p->entries[e], out);
         if (p->nmemories > 1)
             report_steps(p, &p->entries[e], out);

@@ -192,6 +192,7 @@ static void fill_machine(struct ir_ctx *ctx, struct cpu_machine *m, const char *
     m->pass.gathers = cpu_gathers;
     m->pass.materialise = cpu_materialise;
     m->pass.winograd = cpu_winograd;
+    m->pass.bytes_cost = cpu_bytes_cost;
     m->pass.schedule = cpu_schedule;
     m->pass.verify_schedule = cpu_verify_schedule;
 }

@@ -89,6 +89,11 @@ int cpu_winograd(const struct pass_machine *m, const struct ir_node *n)
     return four < 0.8 * direct && four < 0.9 * two ? 4 : two < 0.8 * direct ? 2 : 0;
 }
 
+double cpu_winograd_cycles(const struct pass_machine *m, const struct ir_node *n)
+{
+    return cost(m, n, cpu_winograd(m, n) + (cpu_winograd(m, n) ? 2 : 3));
+}
+
 /* In how many pieces an image's tiles are cut: each reads all weights, and v once for each panel if it does not stay in
  * the second cache. */
 static int64_t choose_pieces(const struct cpu_machine *m, const struct wg *g, int64_t tiles, int64_t blocks)

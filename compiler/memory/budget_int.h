@@ -46,9 +46,9 @@ bool budget_slots(struct ir_ctx *ctx, const struct kn_staged *p, int stage, bool
 bool figures_print(struct ir_module *m, const struct pass_options *options, int copies, FILE *out);
 
 /* plan_report.c, --report. After lowering: the arenas of each entry point, a line a buffer of them, and whether that
- * takes the memory of earlier ones; where there is a device, how many steps each memory's queues run, and what of the
- * host's computes with floats. */
-void plan_report(struct ir_ctx *ctx, const struct kn_program *p, FILE *out);
+ * takes the memory of earlier ones; what m expects of products of bytes; where there is a device, how many steps each
+ * memory's queues run, and what of the host's computes with floats. */
+void plan_report(struct ir_ctx *ctx, const struct kn_program *p, const struct pass_machine *m, FILE *out);
 /* A warning of each entry point whose device leaves kernels or library calls of floats to the host, which and why;
  * strict: an error, and false. */
 bool plan_host_steps(struct ir_ctx *ctx, const struct kn_program *p, const struct target *t,
