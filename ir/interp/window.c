@@ -291,7 +291,8 @@ struct pool {
     bool is_float, u64;
 };
 
-/* The larger of all taps inside; NaN wins; `at` gets the first position of it, -1 when there is none. */
+/* The larger of all taps inside; NaN wins; `at` gets the first position of it, -1 when there is none (no gradient goes
+ * there). */
 static void pool_max(const struct pool *p, const struct ir_tensor *x, int64_t plane, const int64_t *taps,
                      int64_t stride, int64_t *at)
 {
@@ -357,7 +358,7 @@ static void store_max(const struct pool *p, const struct ir_tensor *x, int64_t p
 {
     void *to = (void *)ir_tensor_at(t, o);
     if (p->kind == POOL_INDEX)
-        tcc_store_i64(TCC_I64, to, best < 0 ? 0 : best);
+        tcc_store_i64(TCC_I64, to, best);
     else if (best >= 0)
         memcpy(to, ir_tensor_at(x, plane + best), (size_t)tcc_dtype_bytes(it_dtype(t)));
     else if (p->is_float)

@@ -479,23 +479,38 @@ static ir_expr taps_inside(struct ir_ctx *ctx, ir_expr i, int64_t kernel, int64_
     return ir_max(ctx, zero, ir_sub(ctx, end, first));
 }
 
+/* How many taps along axis i of x lie inside it, or (full) inside its padding too. */
+static ir_expr taps_along(struct ir_ctx *ctx, const struct ir_node *n, const ir_expr *idx, int i, bool full)
+{
+    ir_expr before = ir_attr(n, IR_ATTR_before)->exprs[i - 2], after = ir_attr(n, IR_ATTR_after)->exprs[i - 2];
+    ir_expr lo = full ? ir_const(ctx, 0) : before, hi = ir_add(ctx, n->in[0].value->type->dim[i], before);
+    return taps_inside(ctx, idx[i], ir_attr(n, IR_ATTR_kernel)->ints[i - 2], ir_attr(n, IR_ATTR_strides)->ints[i - 2],
+                       ir_attr(n, IR_ATTR_dilations)->ints[i - 2], lo, full ? ir_add(ctx, hi, after) : hi);
+}
+
 static int pool_divisor(struct kb *k, int stage, const struct ir_node *n, const ir_expr *idx, enum tcc_dtype acc)
 {
-    struct ir_ctx *ctx = k->ctx;
     bool full = ir_get_s(n, IR_ATTR_mode, "valid")[0] == 'f';
-    ir_type x = n->in[0].value->type;
-    ir_expr count = ir_const(ctx, 1);
-    for (int i = 2; i < x->rank; i++) {
-        ir_expr before = ir_attr(n, IR_ATTR_before)->exprs[i - 2], after = ir_attr(n, IR_ATTR_after)->exprs[i - 2];
-        ir_expr lo = full ? ir_const(ctx, 0) : before, hi = ir_add(ctx, x->dim[i], before);
-        if (full)
-            hi = ir_add(ctx, hi, after);
-        count = ir_mul(ctx, count,
-                       taps_inside(ctx, idx[i], ir_attr(n, IR_ATTR_kernel)->ints[i - 2],
-                                   ir_attr(n, IR_ATTR_strides)->ints[i - 2], ir_attr(n, IR_ATTR_dilations)->ints[i - 2],
-                                   lo, hi));
-    }
+    ir_expr count = ir_const(k->ctx, 1);
+    for (int i = 2; i < n->in[0].value->type->rank; i++)
+        count = ir_mul(k->ctx, count, taps_along(k->ctx, n, idx, i, full));
     return kb_expr(k, stage, acc, count);
+}
+
+/* The place of the maximum; -1 where the window has no tap inside x, as padding, or a rate beyond x, allow. */
+static int pool_place(struct kb *k, int stage, const struct ir_node *n, const ir_expr *idx, int id)
+{
+    struct ir_ctx *ctx = k->ctx;
+    struct kn_guard some[TCC_MAX_RANK];
+    ir_expr one = ir_const(ctx, 1);
+    int nsome = 0;
+    for (int i = 2; i < n->in[0].value->type->rank; i++) {
+        ir_expr count = taps_along(ctx, n, idx, i, false);
+        if (ir_expr_le(ctx, one, count) != IR_YES)
+            some[nsome++] = (struct kn_guard){count, one, ir_addc(ctx, count, 1)};
+    }
+    int args[3] = {nsome ? kb_inside(k, stage, nsome, some) : -1, id, nsome ? kb_const(k, stage, TCC_I64, 0, -1) : -1};
+    return nsome ? kb_scalar(k, stage, IR_select, TCC_I64, 3, args) : id;
 }
 
 static bool build_pool(struct kb *k, struct lw_group *g)
@@ -558,6 +573,8 @@ static bool build_pool(struct kb *k, struct lw_group *g)
         int args[2] = {id, pool_divisor(k, stage, n, idx, acc)};
         id = kb_scalar(k, stage, IR_div, acc, 2, args);
     }
+    if (position)
+        id = pool_place(k, stage, n, idx, id);
     return lw_finish(k, g, stage, idx, id);
 }
 
