@@ -46,8 +46,8 @@ struct cpu_machine {
      * instruction for a splat of the lane, or there is none */
     LLVMValueRef (*lane_product)(struct em *e, enum cpu_product what, LLVMValueRef a, int lane, LLVMValueRef b,
                                  LLVMValueRef acc);
-    /* acc + such products; a has 128 bits, two rows of A; acc's lanes are the rows' two columns, of CPU_BYTES_B_UNSIGNED
-     * the columns' two rows. NULL, or gives it: this machine has no instruction for it */
+    /* acc + such products; a has 128 bits, two rows of A; acc's lanes are the rows' two columns, those of
+     * CPU_BYTES_B_UNSIGNED the columns' two rows. NULL, or gives it: this machine has no instruction for it */
     LLVMValueRef (*square_product)(struct em *e, enum cpu_product what, LLVMValueRef a, LLVMValueRef b,
                                    LLVMValueRef acc);
     /* Whose schedules and layouts the code follows: the best of the artifact's machines, or this one. What a schedule

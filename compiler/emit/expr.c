@@ -108,8 +108,9 @@ static LLVMValueRef divide_lanes(struct em *e, bool quotient, LLVMValueRef a, LL
 }
 
 /*
- * a floordiv b (quotient) or a mod b, for b > 0; scalars or vectors of one type. A size that may be 0 divides as 1 does:
- * an index by it is of a point that a guard leaves out, and is computed all the same (padding around a copy of nothing).
+ * a floordiv b (quotient) or a mod b, for b > 0; scalars or vectors of one type. A size that may be 0 divides as 1
+ * does: an index by it is of a point that a guard leaves out, and is computed all the same (padding around a copy of
+ * nothing).
  */
 static LLVMValueRef floor_divide(struct em *e, ir_expr x, LLVMValueRef a, LLVMValueRef b)
 {
