@@ -40,7 +40,8 @@ static unsigned alignment(const struct em *e, enum tcc_dtype d, int lanes, int o
 
 /*
  * Lanes of bytes or halves where no instruction loads some of a vector's (LLVM then has a branch for each): the whole
- * vector is loaded if any of it is wanted and all of it lies in one page, which is there then. args: llvm.masked.load's.
+ * vector is loaded if any of it is wanted and all of it lies in one page, which is there then. args: those of
+ * llvm.masked.load.
  */
 static LLVMValueRef load_within_page(struct em *e, LLVMTypeRef t, unsigned bytes, LLVMValueRef *args, int operand)
 {
