@@ -20,6 +20,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -75,6 +76,16 @@ static void failed(struct job *j, int way, int set, const char *what, const char
 
     if (p->failures++ == 0)
         snprintf(p->first, sizeof p->first, "%s, data set %d: %s%s%.900s", ways[way], set, what, *why ? ": " : "", why);
+}
+
+/* That much of a processor, or WAIT times as long, which a busy machine takes for it. */
+static void limit(int seconds)
+{
+    enum { WAIT = 10 };
+    struct itimerval busy = {.it_value = {.tv_sec = seconds}};
+
+    setitimer(ITIMER_PROF, &busy, NULL);
+    alarm((unsigned)(WAIT * seconds));
 }
 
 static void forget(struct outcome *o)
@@ -216,7 +227,7 @@ static void run_way(struct job *j, int way, struct outcome *want)
 
     if (!again)
         p->way = way, p->set = -1;
-    alarm(TIME_LIMIT);
+    limit(TIME_LIMIT);
     code = open_way(j, way, &m, why);
     for (int k = 0; k < j->nsets; k++) {
         struct outcome *o = reference ? &want[k] : &got;
@@ -229,7 +240,7 @@ static void run_way(struct job *j, int way, struct outcome *want)
             continue;
         snprintf(o->why, sizeof o->why, "%s", why);
         p->huge = !reference && want[k].code == EXIT_ENVIRONMENT;
-        alarm(p->huge ? HUGE_LIMIT : TIME_LIMIT);
+        limit(p->huge ? HUGE_LIMIT : TIME_LIMIT);
         if (code == EXIT_FINE)
             run_set(j, &m, k, o);
         if (!reference && (want[k].code == EXIT_FINE || refuses(want[k].code)))
@@ -329,7 +340,7 @@ static int run_job(struct job *j)
             fclose(log);
             return p->failures != 0;
         }
-        if (!p->huge || !WIFSIGNALED(status) || WTERMSIG(status) != SIGALRM)
+        if (!p->huge || !WIFSIGNALED(status) || (WTERMSIG(status) != SIGALRM && WTERMSIG(status) != SIGPROF))
             failed(j, p->way, p->set, WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "crashed",
                    last_words(log, line, sizeof line));
         fclose(log);
