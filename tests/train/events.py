@@ -2,6 +2,7 @@
 """Reads the event files of tccc-train --tensorboard by the format's own text, and checks them.
 
 usage: events.py DIR            prints TAG COUNT FIRST-STEP LAST-STEP LAST-VALUE of what a viewer shows
+       events.py --graph DIR    the graph: NAME OPERATOR INPUT... of each node
        events.py --page PORT    the page of --metrics=:PORT, once it has a step's numbers
 
 With the tensorboard package at hand, it has to say the same of DIR.
@@ -110,6 +111,24 @@ def shown(folder):
     return out
 
 
+def graph(folder):
+    """[(name, operator, inputs)] of the graph that DIR has."""
+    out = []
+    for path in glob.glob(folder + "/events.out.tfevents.*"):
+        for body in records(path):
+            for message in fields(body).get(4, []):
+                nodes = [fields(n) for n in fields(message)[1]]
+                out += [(n[1][0].decode(), n[2][0].decode(), [i.decode() for i in n.get(3, [])]) for n in nodes]
+    try:
+        from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    except ImportError:
+        return out
+    theirs = EventAccumulator(folder)
+    theirs.Reload()
+    assert theirs.Tags()["graph"] and out == [(n.name, n.op, list(n.input)) for n in theirs.Graph().node]
+    return out
+
+
 def beside_tensorboard(folder, mine):
     try:
         from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -142,6 +161,9 @@ def page(port):
 
 if sys.argv[1] == "--page":
     print(page(sys.argv[2]), end="")
+elif sys.argv[1] == "--graph":
+    for node, op, inputs in graph(sys.argv[2]):
+        print(node, op, *inputs)
 else:
     found = shown(sys.argv[1])
     beside_tensorboard(sys.argv[1], found)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * --tensorboard=DIR: an event file, as TensorBoard and what else shows runs read it: numbers of each step and
- * evaluation, histograms of the parameters and the confusion matrix as a picture of each evaluation. The format is that
- * of TensorFlow's TFRecord files (tensorflow.org/tutorials/load_data/tfrecord): length, its checksum, an Event message
- * (tensorflow/core/util/event.proto), its checksum; checksums are CRC-32C, rotated by 15 bits and moved by a constant.
+ * --tensorboard=DIR: an event file, as TensorBoard and what else shows runs read it: the model's graph, numbers of each
+ * step and evaluation, histograms of the parameters and the confusion matrix as a picture of each evaluation. The
+ * format is that of TensorFlow's TFRecord files (tensorflow.org/tutorials/load_data/tfrecord): length, its checksum, an
+ * Event message (tensorflow/core/util/event.proto), its checksum; checksums are CRC-32C, rotated by 15 bits and moved
+ * by a constant.
  *
  * A run that goes on from a checkpoint writes another file of the folder, which begins with the step from which on
  * readers forget what earlier files said (SessionLog.START).
@@ -25,7 +26,7 @@
 enum { BUCKETS = 64, PICTURE = 320, FLUSH_MS = 1000 };
 
 /* Field numbers of tensorflow/core/util/event.proto and tensorflow/core/framework/summary.proto. */
-enum { EVENT_TIME = 1, EVENT_STEP = 2, EVENT_VERSION = 3, EVENT_SUMMARY = 5, EVENT_SESSION = 7 };
+enum { EVENT_TIME = 1, EVENT_STEP = 2, EVENT_VERSION = 3, EVENT_GRAPH = 4, EVENT_SUMMARY = 5, EVENT_SESSION = 7 };
 enum { SESSION_STATUS = 1, SESSION_START = 1 };
 enum { SUMMARY_VALUE = 1, VALUE_TAG = 1, VALUE_NUMBER = 2, VALUE_IMAGE = 4, VALUE_HISTOGRAM = 5 };
 enum { IMAGE_HEIGHT = 1, IMAGE_WIDTH = 2, IMAGE_COLOURS = 3, IMAGE_BYTES = 4 };
@@ -118,13 +119,20 @@ int train_events_open(struct trainer *t)
     struct wire_buffer version = begin_event(0);
     wire_put_text(&version, EVENT_VERSION, "brain.Event:2");
     write_event(e, &version);
+    struct wire_buffer graph = {0};
+    int code = t->done ? EXIT_FINE : train_events_graph(t->o, &graph);
+    if (graph.n) {
+        struct wire_buffer event = begin_event(0);
+        wire_put_message(&event, EVENT_GRAPH, &graph);
+        write_event(e, &event);
+    }
     if (t->done) {
         struct wire_buffer event = begin_event(t->done + 1), session = {0};
         wire_put_number(&session, SESSION_STATUS, SESSION_START);
         wire_put_message(&event, EVENT_SESSION, &session);
         write_event(e, &event);
     }
-    return EXIT_FINE;
+    return code;
 }
 
 int train_events_close(struct trainer *t)

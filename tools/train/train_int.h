@@ -238,6 +238,8 @@ int train_log_close(struct trainer *t);
 
 /* events.c: --tensorboard. Opened when it is known which step comes next; exit codes after a message. */
 int train_events_open(struct trainer *t);
+struct wire_buffer;
+int train_events_graph(const struct options *o, struct wire_buffer *graph);  /* of an ONNX model; else nothing */
 int train_events_close(struct trainer *t);
 void train_events_scalars(struct trainer *t, int n, const struct train_scalar *scalars);
 void train_events_parameters(struct trainer *t);                            /* histograms */
