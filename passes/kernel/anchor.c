@@ -513,6 +513,20 @@ static int pool_place(struct kb *k, int stage, const struct ir_node *n, const ir
     return nsome ? kb_scalar(k, stage, IR_select, TCC_I64, 3, args) : id;
 }
 
+/* The place in x, counted over its spatial dims, of the tap at `at`. A tap in front of x may win when all of the window
+ * is the lowest number: it stands for the first tap of its axis that x has, which is its place modulo the dilation. */
+static ir_expr tap_place(struct ir_ctx *ctx, const struct ir_node *n, const ir_expr *at)
+{
+    ir_type x = n->in[0].value->type;
+    ir_expr place = ir_const(ctx, 0);
+    for (int i = 2; i < x->rank; i++) {
+        ir_expr first = ir_mod(ctx, at[i], ir_const(ctx, ir_attr(n, IR_ATTR_dilations)->ints[i - 2]));
+        bool inside = ir_expr_le(ctx, ir_const(ctx, 0), at[i]) == IR_YES;
+        place = ir_add(ctx, ir_mul(ctx, place, x->dim[i]), inside ? at[i] : ir_max(ctx, at[i], first));
+    }
+    return place;
+}
+
 static bool build_pool(struct kb *k, struct lw_group *g)
 {
     const struct ir_node *n = g->anchor;
@@ -552,17 +566,9 @@ static bool build_pool(struct kb *k, struct lw_group *g)
         id = kb_scalar(k, stage, IR_select, d, 3, args);
     }
     if (position) {
-        /* A tap in front of x may win when all of the window is the lowest number: it stands for the first tap of its
-         * axis that x has, which is its place modulo the dilation. */
-        ir_expr linear = ir_const(ctx, 0);
-        for (int i = 2; i < x->type->rank; i++) {
-            ir_expr first = ir_mod(ctx, at[i], ir_const(ctx, ir_attr(n, IR_ATTR_dilations)->ints[i - 2]));
-            bool inside = ir_expr_le(ctx, ir_const(ctx, 0), at[i]) == IR_YES;
-            linear = ir_add(ctx, ir_mul(ctx, linear, x->type->dim[i]), inside ? at[i] : ir_max(ctx, at[i], first));
-        }
         struct kn_insn insn = {
             .code = KN_ARGREDUCE, .dtype = TCC_I64, .reducer = KN_MAX, .nargs = 2, .arg = {id, -1, -1}};
-        insn.arg[1] = kb_expr(k, stage, TCC_I64, linear);
+        insn.arg[1] = kb_expr(k, stage, TCC_I64, tap_place(ctx, n, at));
         id = kb_insn(k, stage, insn);
     } else {
         id = lw_reduce(k, stage, average ? KN_SUM : KN_MAX, acc, id);
