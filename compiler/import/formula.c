@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Elementwise formulas as text, in the language of ir/scalar.def: shorter to read than the calls that build them. */
 #include "compiler/import/import.h"
-#include "passes/grad/grad.h"
 
 #include <string.h>
 
@@ -17,7 +16,7 @@ struct formula {
     int n;
 };
 
-static struct ir_value *number(void *user, double v)
+static void *number(void *user, double v)
 {
     struct formula *f = user;
     if (f->n == MAX_NUMBERS)
@@ -26,7 +25,7 @@ static struct ir_value *number(void *user, double v)
     return &f->number[f->n++];
 }
 
-static struct ir_value *named(void *user, char c)
+static void *named(void *user, char c)
 {
     struct formula *f = user;
     static const char operands[] = "xyzuvw";
@@ -41,7 +40,7 @@ static bool is_number(const struct formula *f, const struct ir_value *v)
     return v >= f->number && v < f->number + MAX_NUMBERS;
 }
 
-static struct ir_value *apply(void *user, const char *word, int n, struct ir_value **args)
+static void *apply(void *user, const char *word, int n, void *const *args)
 {
     struct formula *f = user;
     enum ir_op op = ir_op_by_name(word);
@@ -50,7 +49,8 @@ static struct ir_value *apply(void *user, const char *word, int n, struct ir_val
     for (int k = n - 1; k >= (op == IR_select); k--)
         like = is_number(f, args[k]) ? like : args[k];
     for (int k = 0; k < n; k++)
-        in[k] = is_number(f, args[k]) ? imp_like(f->im, like, f->value[args[k] - f->number]) : args[k];
+        in[k] = is_number(f, args[k]) ? imp_like(f->im, like, f->value[(const struct ir_value *)args[k] - f->number])
+                                      : args[k];
     return imp_op(f->im, op, n, in, NULL);
 }
 
@@ -58,5 +58,5 @@ struct ir_value *imp_formula_of(struct imp *im, const char *text, const double *
                                 struct ir_value *const *operands)
 {
     struct formula f = {.im = im, .numbers = numbers, .operands = operands};
-    return grad_formula(&(struct grad_formula){&f, number, named, apply}, text);
+    return ir_read_formula(&(struct ir_reading){&f, number, named, apply}, text);
 }

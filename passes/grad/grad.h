@@ -40,14 +40,4 @@ const char *grad_text(enum ir_op map_op, int operand);
 /* Names of the library ops that have gradients, ended by NULL. */
 const char *const *grad_libs(void);
 
-/* An expression over values (formula.c), of any kind: whoever asks makes them. name: of one letter; word: of an op
- * (add, sub, mul, div and neg for + - * / and a minus in front). NULL where an operand is. */
-struct grad_formula {
-    void *user;
-    struct ir_value *(*number)(void *user, double v);
-    struct ir_value *(*name)(void *user, char c);
-    struct ir_value *(*apply)(void *user, const char *word, int n, struct ir_value **args);
-};
-struct ir_value *grad_formula(const struct grad_formula *f, const char *text);
-
 #endif
