@@ -63,7 +63,7 @@ enum {
     NEURON_PARTITIONS = 128, NEURON_PSUM_BYTES = 16384, NEURON_BANK_BYTES = 2048,      /* of a partition */
     NEURON_LOOPS = 8,                                                                  /* in one another */
     NEURON_SEMAPHORES = 256, NEURON_REGISTERS = 32, NEURON_QUEUES = 16, NEURON_DMA_ENGINES = 16, NEURON_ENV_WORDS = 4,
-    NEURON_SIZES = 4, NEURON_SIZE_NAME = 32,
+    NEURON_SIZES = 4, NEURON_SIZE_NAME = 32, NEURON_TERMS = 2, NEURON_POWER = 3,
     NEURON_OPERANDS = 4, NEURON_DIMS = 5, NEURON_WAITS = 4, NEURON_SIGNALS = 2, NEURON_MAX_ATTRS = 8, NEURON_RANK = 8,
     /* the most tensors of a kernel's program, but for NEURON_ENV_NAME */
     NEURON_NO_REGISTER = 255, NEURON_ARGUMENTS = 256,
@@ -75,15 +75,17 @@ enum {
  * Where an operand lies. In SBUF and PSUM: `count` partitions from `start`, in each of them the same access pattern of
  * up to 4 dims from byte `offset`. In HBM: up to 5 dims from byte `offset` of a tensor. Sizes and strides in elements,
  * outermost first; the innermost dim varies fastest. A register adds its value to the offset when the instruction runs.
+ * Sizes are factors of strides in HBM, and of what is added to an offset there or to an integer: a power has two bits
+ * for each size of the program, how often it is a factor.
  */
 struct neuron_operand {
     uint8_t space, type, ndims, reg;
     uint8_t start, count;
     uint16_t tensor;                     /* HBM */
     /* bytes; NEURON_REGISTER without a register: the integer; NEURON_LABEL: the instruction */
-    int64_t offset;
+    int64_t offset, by[NEURON_TERMS], stride[NEURON_DIMS];
     uint32_t size[NEURON_DIMS];
-    int32_t stride[NEURON_DIMS];
+    uint8_t power[NEURON_TERMS], times[NEURON_DIMS];     /* sizes that by[k] and stride[k] are multiplied by */
     float number;                        /* NEURON_NUMBER */
 };
 struct neuron_wait { uint8_t semaphore, reg; uint32_t value; };          /* until semaphore >= value + register */

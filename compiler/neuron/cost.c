@@ -40,7 +40,7 @@ static int64_t distance(const struct neuron_operand *o)
     int d = o->ndims - 1;
     while (d >= 0 && o->size[d] == 1)
         d--;
-    return d < 0 ? bytes : bytes * llabs((int64_t)o->stride[d]);
+    return d < 0 ? bytes : bytes * llabs(o->stride[d]);
 }
 
 static bool is_packed(const struct neuron_operand *o)

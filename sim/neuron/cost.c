@@ -75,7 +75,7 @@ static int64_t step(const struct neuron_operand *o)
 {
     for (int d = o->ndims - 1; d >= 0; d--)
         if (o->size[d] > 1)
-            return llabs((int64_t)o->stride[d]) * isa_type(o->type)->bytes;
+            return llabs(o->stride[d]) * isa_type(o->type)->bytes;
     return isa_type(o->type)->bytes;
 }
 

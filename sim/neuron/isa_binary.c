@@ -19,7 +19,7 @@ static const uint8_t magic[8] = {'N', 'E', 'U', 'R', 'O', 'N', 0, 1};
 struct writer {
     uint8_t *at;
     size_t n, room;
-    bool failed;
+    bool failed, sizes; /* sizes: the program has some */
 };
 
 static void byte(struct writer *w, uint8_t b)
@@ -55,6 +55,16 @@ static void bits(struct writer *w, union neuron_value v)
         byte(w, (uint8_t)((uint32_t)v.i >> k));
 }
 
+/* Of an offset in HBM or an integer. */
+static void write_terms(struct writer *w, const struct neuron_operand *o)
+{
+    for (int k = 0; k < NEURON_TERMS; k++) {
+        byte(w, o->power[k]);
+        if (o->power[k])
+            signed_number(w, o->by[k]);
+    }
+}
+
 static void write_operand(struct writer *w, const struct neuron_operand *o)
 {
     byte(w, o->space);
@@ -64,6 +74,8 @@ static void write_operand(struct writer *w, const struct neuron_operand *o)
     case NEURON_REGISTER:
         byte(w, o->reg);
         signed_number(w, o->offset);
+        if (w->sizes)
+            write_terms(w, o);
         return;
     case NEURON_HBM: number(w, o->tensor); break;
     default: byte(w, o->start); byte(w, o->count);
@@ -71,10 +83,15 @@ static void write_operand(struct writer *w, const struct neuron_operand *o)
     byte(w, o->type);
     byte(w, o->reg);
     number(w, (uint64_t)o->offset);
+    bool sizes = w->sizes && o->space == NEURON_HBM;
+    if (sizes)
+        write_terms(w, o);
     byte(w, o->ndims);
     for (int k = 0; k < o->ndims; k++) {
         number(w, o->size[k]);
         signed_number(w, o->stride[k]);
+        if (sizes)
+            byte(w, o->times[k]);
     }
 }
 
@@ -119,6 +136,7 @@ uint8_t *neuron_encode(const struct neuron_program *p, size_t *size)
     struct writer w = {0};
     for (size_t k = 0; k < sizeof magic; k++)
         byte(&w, magic[k]);
+    w.sizes = p->nsizes > 0;
     byte(&w, (uint8_t)(p->core | p->nsizes << 4));
     for (int k = 0; k < p->nsizes; k++) {
         write_name(&w, p->size[k].name);
@@ -212,6 +230,13 @@ static uint8_t get_register(struct bytes *b)
     return r;
 }
 
+static void read_terms(struct bytes *b, struct neuron_operand *o)
+{
+    for (int k = 0; k < NEURON_TERMS; k++)
+        if ((o->power[k] = get(b, 255, "")))
+            o->by[k] = get_signed(b, -(INT64_C(1) << 48), INT64_C(1) << 48, "a number out of range");
+}
+
 static void read_operand(struct bytes *b, const struct neuron_program *p, struct neuron_operand *o)
 {
     *o = (struct neuron_operand){.reg = NEURON_NO_REGISTER};
@@ -226,6 +251,8 @@ static void read_operand(struct bytes *b, const struct neuron_program *p, struct
     case NEURON_REGISTER:
         o->reg = get_register(b);
         o->offset = get_signed(b, INT32_MIN, UINT32_MAX, "an integer out of range");
+        if (p->nsizes)
+            read_terms(b, o);
         return;
     case NEURON_HBM:
         o->tensor = (uint16_t)get_number(b, 65535, "no such tensor");
@@ -239,10 +266,15 @@ static void read_operand(struct bytes *b, const struct neuron_program *p, struct
     o->type = get(b, NEURON_NTYPES - 1, "no such type");
     o->reg = get_register(b);
     o->offset = (int64_t)get_number(b, UINT64_C(1) << 48, "an offset out of range");
+    bool sizes = p->nsizes && o->space == NEURON_HBM;
+    if (sizes)
+        read_terms(b, o);
     o->ndims = get(b, NEURON_DIMS, "too many dims");
     for (int k = 0; k < o->ndims; k++) {
         o->size[k] = (uint32_t)get_number(b, UINT32_MAX, "a size out of range");
-        o->stride[k] = (int32_t)get_signed(b, INT32_MIN, INT32_MAX, "a stride out of range");
+        o->stride[k] = get_signed(b, INT32_MIN, INT32_MAX, "a stride out of range");
+        if (sizes)
+            o->times[k] = get(b, 255, "");
     }
 }
 

@@ -97,7 +97,7 @@ static bool check_pattern(struct checker *c, int k)
             return bad(c, "operand %d: size %" PRIu32 " of dim %d: 1 to %d are possible", k + 1, o->size[d], d,
                        chip ? UINT16_MAX : INT32_MAX);
         if (chip && (o->stride[d] < INT16_MIN || o->stride[d] > INT16_MAX) && o->size[d] > 1)
-            return bad(c, "operand %d: stride %" PRId32 " of dim %d: %d to %d are possible", k + 1, o->stride[d], d,
+            return bad(c, "operand %d: stride %" PRId64 " of dim %d: %d to %d are possible", k + 1, o->stride[d], d,
                        INT16_MIN, INT16_MAX);
     }
     if (neuron_free_size(o) > most)
@@ -549,6 +549,27 @@ static bool check_shape(struct checker *c)
 
 /* -- Programs -- */
 
+/* Sizes are factors in tensors that have some, whose bytes are checked when the run knows them, and in integers. */
+static bool check_sizes(struct checker *c, int k)
+{
+    const struct neuron_operand *o = &c->i->operand[k];
+    int powers = 0;
+    for (int t = 0; t < NEURON_TERMS; t++)
+        powers |= o->power[t];
+    for (int d = 0; d < NEURON_DIMS; d++) {
+        powers |= o->times[d];
+        if (o->space == NEURON_HBM && (o->stride[d] < INT32_MIN || o->stride[d] > INT32_MAX))
+            return bad(c, "operand %d: stride %" PRId64 " of dim %d", k + 1, o->stride[d], d);
+    }
+    if (!powers)
+        return true;
+    if (powers >> 2 * c->p->nsizes)
+        return bad(c, "operand %d: no such size", k + 1);
+    if (o->space != NEURON_REGISTER && (o->space != NEURON_HBM || !c->p->tensors[o->tensor].nsizes))
+        return bad(c, "operand %d: sizes in what is no tensor of sizes", k + 1);
+    return true;
+}
+
 static bool is_register(uint8_t r)
 {
     return r < NEURON_REGISTERS || r == NEURON_NO_REGISTER;
@@ -568,6 +589,9 @@ static bool check_fields(struct checker *c)
             o->ndims > NEURON_DIMS || (o->space == NEURON_HBM && o->tensor >= c->p->ntensors))
             return bad(c, "operand %d: no such space, type, register or tensor", k + 1);
     }
+    for (int k = 0; k < i->noperands; k++)
+        if (!check_sizes(c, k))
+            return false;
     for (int k = 0; k < i->nwaits; k++)
         if (!is_register(i->wait[k].reg))
             return bad(c, "no such register");

@@ -20,6 +20,9 @@ enum isa_names { ISA_CORES, ISA_TYPES, ISA_ENGINES, ISA_ALUS, ISA_FUNCS, ISA_ATT
 int isa_find(enum isa_names kind, const char *s, size_t n);
 const char *isa_name(enum isa_names kind, int k);
 
+/* The program with the values of its sizes in all operands, to be freed; NULL: no memory. */
+struct neuron_program *neuron_with_sizes(const struct neuron_program *p);
+
 /* How many operands an instruction with this row takes at least (those of kind c may be left out at the end). */
 int isa_least_operands(const struct neuron_op_row *r);
 

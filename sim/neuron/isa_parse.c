@@ -172,10 +172,46 @@ static bool is_reg(struct reader *r)
     return r->end - r->c >= 2 && *r->c == 'r' && isdigit((unsigned char)r->c[1]);
 }
 
+/* Sizes that a number is multiplied by: *NAME, as often as it stands there. */
+static uint8_t power(struct reader *r)
+{
+    uint8_t all = 0;
+    while (take(r, '*')) {
+        const char *s;
+        size_t n = word(r, &s);
+        int size = neuron_find_size(r->p, s, n);
+        if (size < 0)
+            fail(r, "no size '%.*s'", (int)(n < MAX_WORD ? n : MAX_WORD), s);
+        if ((all >> 2 * size & NEURON_POWER) == NEURON_POWER)
+            fail(r, "a size is a factor more than %d times", NEURON_POWER);
+        all = (uint8_t)(all + (1 << 2 * size));
+    }
+    return all;
+}
+
+/* Up to two times "+NUMBER*SIZE...", and where there may be one "+rN". */
+static void terms(struct reader *r, struct neuron_operand *o, bool registers)
+{
+    int n = 0;
+    while (take(r, '+')) {
+        if (registers && is_reg(r)) {
+            o->reg = (uint8_t)reg(r);
+            return;
+        }
+        if (n == NEURON_TERMS)
+            fail(r, "more than %d terms with sizes", NEURON_TERMS);
+        o->by[n] = integer(r, -(INT64_C(1) << 48), INT64_C(1) << 48);
+        o->power[n] = power(r);
+        if (!o->power[n++])
+            fail(r, "expected *SIZE");
+    }
+}
+
 static void offset(struct reader *r, struct neuron_operand *o)
 {
     o->offset = integer(r, 0, INT64_C(1) << 48);
-    o->reg = take(r, '+') ? (uint8_t)reg(r) : NEURON_NO_REGISTER;
+    o->reg = NEURON_NO_REGISTER;
+    terms(r, o, true);
 }
 
 /* size or size@stride, outermost first; without a stride an innermost dim has 1, another one what makes it
@@ -190,7 +226,8 @@ static void dims(struct reader *r, struct neuron_operand *o)
         o->size[o->ndims] = (uint32_t)integer(r, 0, INT64_C(0xffffffff));
         given[o->ndims] = take(r, '@');
         if (given[o->ndims])
-            o->stride[o->ndims] = (int32_t)integer(r, INT32_MIN, INT32_MAX);
+            o->stride[o->ndims] = integer(r, INT32_MIN, INT32_MAX);
+        o->times[o->ndims] = given[o->ndims] ? power(r) : 0;
         o->ndims++;
     }
     if (!o->ndims)
@@ -199,9 +236,8 @@ static void dims(struct reader *r, struct neuron_operand *o)
         if (!given[k] && inner > INT32_MAX)
             fail(r, "a stride beyond %d", INT32_MAX);
         if (!given[k])
-            o->stride[k] = (int32_t)inner;
-        if (__builtin_mul_overflow((int64_t)o->size[k], (int64_t)abs(o->stride[k] == INT32_MIN ? 0 : o->stride[k]),
-                                   &inner))
+            o->stride[k] = inner;
+        if (__builtin_mul_overflow((int64_t)o->size[k], llabs(o->stride[k]), &inner))
             inner = INT64_MAX;
     }
 }
@@ -263,6 +299,8 @@ static void operand(struct reader *r, struct neuron_operand *o, char kind)
             o->reg = (uint8_t)reg(r);
         else
             o->offset = integer(r, INT32_MIN, UINT32_MAX);
+        if (kind == 'X' && o->reg == NEURON_NO_REGISTER)
+            terms(r, o, false);
     } else if (r->c < r->end && (isdigit((unsigned char)*r->c) || *r->c == '-' || kind == 'N')) {
         o->space = NEURON_NUMBER;
         o->type = NEURON_F32;

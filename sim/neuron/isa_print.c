@@ -52,6 +52,22 @@ static void real(struct out *o, float f)
         put(o, "%.9g", (double)f);
 }
 
+static void power(struct out *o, const struct neuron_program *p, uint8_t all)
+{
+    for (int s = 0; s < p->nsizes; s++)
+        for (int k = all >> 2 * s & NEURON_POWER; k; k--)
+            put(o, "*%s", p->size[s].name);
+}
+
+static void terms(struct out *o, const struct neuron_program *p, const struct neuron_operand *a)
+{
+    for (int k = 0; k < NEURON_TERMS; k++)
+        if (a->power[k]) {
+            put(o, "+%" PRId64, a->by[k]);
+            power(o, p, a->power[k]);
+        }
+}
+
 static void operand(struct out *o, const struct neuron_program *p, const struct neuron_operand *a)
 {
     int64_t inner = 1;
@@ -69,6 +85,7 @@ static void operand(struct out *o, const struct neuron_program *p, const struct 
             put(o, "%" PRId64, a->offset);
         else
             put(o, "r%d", a->reg);
+        terms(o, p, a);
         return;
     }
     put(o, "%s.%s[",
@@ -80,18 +97,19 @@ static void operand(struct out *o, const struct neuron_program *p, const struct 
     if (a->space != NEURON_HBM)
         put(o, "%d:%d, ", a->start, a->start + a->count);
     put(o, "%" PRId64, a->offset);
+    terms(o, p, a);
     if (a->reg != NEURON_NO_REGISTER)
         put(o, "+r%d", a->reg);
     for (int k = a->ndims - 1; k >= 0; k--) {
-        implied[k] = a->stride[k] == inner;
-        if (__builtin_mul_overflow((int64_t)a->size[k], (int64_t)abs(a->stride[k] == INT32_MIN ? 0 : a->stride[k]),
-                                   &inner))
+        implied[k] = a->stride[k] == inner && !a->times[k];
+        if (__builtin_mul_overflow((int64_t)a->size[k], llabs(a->stride[k]), &inner))
             inner = INT64_MAX;
     }
     for (int k = 0; k < a->ndims; k++) {
         put(o, ", %" PRIu32, a->size[k]);
         if (!implied[k])
-            put(o, "@%" PRId32, a->stride[k]);
+            put(o, "@%" PRId64, a->stride[k]);
+        power(o, p, a->times[k]);
     }
     put(o, "]");
 }

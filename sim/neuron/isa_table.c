@@ -301,6 +301,57 @@ void neuron_set_size(struct neuron_program *p, int size, int64_t value)
     }
 }
 
+/* A number times sizes; INT64_MAX: more than 62 bits. */
+static int64_t product(const struct neuron_program *p, int64_t number, uint8_t power)
+{
+    for (int s = 0; s < p->nsizes; s++)
+        for (int k = power >> 2 * s & NEURON_POWER; k; k--)
+            if (__builtin_mul_overflow(number, p->size[s].value, &number) || llabs(number) >> 62)
+                return INT64_MAX;
+    return number;
+}
+
+static void put_sizes(const struct neuron_program *p, struct neuron_operand *o)
+{
+    const int64_t MOST = INT64_C(1) << 48;
+    for (int k = 0; k < NEURON_TERMS; k++) {
+        int64_t by = o->power[k] ? product(p, o->by[k], o->power[k]) : 0;
+        o->offset = llabs(by) > MOST ? MOST : o->offset + by;
+        o->by[k] = o->power[k] = 0;
+    }
+    for (int d = 0; d < o->ndims; d++) {
+        int64_t stride = o->times[d] ? product(p, o->stride[d], o->times[d]) : o->stride[d];
+        o->stride[d] = llabs(stride) > INT32_MAX ? INT32_MAX : stride; /* out of bounds, then */
+        o->times[d] = 0;
+    }
+}
+
+struct neuron_program *neuron_with_sizes(const struct neuron_program *p)
+{
+    struct neuron_program *to = neuron_program_new(p->core);
+    bool fine = to != NULL;
+    for (int k = 0; fine && k < p->ntensors; k++)
+        fine = neuron_add_tensor(to, &p->tensors[k]) == k;
+    for (int k = 0; fine && k < p->nsizes; k++)
+        fine = neuron_add_size(to, p->size[k].name, strlen(p->size[k].name), p->size[k].reg) == k;
+    for (int k = 0; fine && k < p->nsizes; k++)
+        neuron_set_size(to, k, p->size[k].value);
+    for (int e = 0; fine && e < NEURON_NENGINES; e++) {
+        struct neuron_stream *s = &to->stream[e];
+        s->n = s->room = p->stream[e].n;
+        s->code = malloc(((size_t)s->n + 1) * sizeof *s->code);
+        fine = s->code != NULL;
+        for (int k = 0; fine && k < s->n; k++) {
+            s->code[k] = p->stream[e].code[k];
+            for (int o = 0; o < s->code[k].noperands; o++)
+                put_sizes(to, &s->code[k].operand[o]);
+        }
+    }
+    if (!fine)
+        neuron_program_free(to);
+    return fine ? to : NULL;
+}
+
 bool neuron_add(struct neuron_program *p, enum neuron_engine e, const struct neuron_instr *i)
 {
     struct neuron_stream *s = &p->stream[e];

@@ -92,7 +92,9 @@ struct engine {
 struct event { uint64_t time, order; int kind, a; uint32_t value; struct transfer *t; };
 
 struct neuron_sim {
-    const struct neuron_program *p;
+    /* p: what runs; given, as it was loaded, or `sized`, with the values of its sizes in it */
+    const struct neuron_program *p, *given;
+    struct neuron_program *sized;
     struct neuron_config c;
     const struct timing *t;
     const int *figures;                                /* neuron_figures, but for a test */

@@ -154,7 +154,7 @@ static bool other_columns(const struct access *a, const struct access *b)
     const struct access *both[2] = {a, b};
     int64_t lo[2], hi[2];
     for (int d = 0; d < operand_of(a)->ndims; d++) {
-        int64_t pitch = llabs((int64_t)operand_of(a)->stride[d]) * isa_type(operand_of(a)->type)->bytes;
+        int64_t pitch = llabs(operand_of(a)->stride[d]) * isa_type(operand_of(a)->type)->bytes;
         bool fits = pitch > 0 && operand_of(a)->size[d] > 1;
         for (int side = 0; side < 2 && fits; side++) {
             const struct neuron_operand *o = operand_of(both[side]);

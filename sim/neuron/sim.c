@@ -40,14 +40,37 @@ static void free_tensors(struct neuron_sim *s)
     s->ntensors = 0;
 }
 
+/* Do sizes stand in instructions? Then those of a copy are run, which has their values. */
+static bool has_sizes(const struct neuron_program *p)
+{
+    bool any = false;
+    for (int e = 0; p->nsizes && e < NEURON_NENGINES; e++)
+        for (int i = 0; i < p->stream[e].n && !any; i++)
+            for (int k = 0; k < p->stream[e].code[i].noperands && !any; k++) {
+                const struct neuron_operand *o = &p->stream[e].code[i].operand[k];
+                any = o->power[0] || o->power[1];
+                for (int d = 0; d < o->ndims; d++)
+                    any |= o->times[d] != 0;
+            }
+    return any;
+}
+
+static bool set_program(struct neuron_sim *s, const struct neuron_program *p)
+{
+    neuron_program_free(s->sized);
+    s->sized = has_sizes(p) ? neuron_with_sizes(p) : NULL;
+    s->given = p;
+    s->p = s->sized ? s->sized : p;
+    return s->sized || !has_sizes(p);
+}
+
 /* The tensors of a program; those that are bound later get no pages until then. */
 static bool make_tensors(struct neuron_sim *s, const struct neuron_program *p)
 {
-    bool fine = true;
-    s->p = p;
+    bool fine = set_program(s, p);
     s->hbm = calloc((size_t)p->ntensors + 1, sizeof *s->hbm);
     s->hbm_shadow = calloc((size_t)p->ntensors + 1, sizeof *s->hbm_shadow);
-    if (!s->hbm || !s->hbm_shadow)
+    if (!fine || !s->hbm || !s->hbm_shadow)
         return false;
     s->ntensors = p->ntensors;
     for (int k = 0; fine && k < p->ntensors; k++) {
@@ -120,6 +143,7 @@ void neuron_sim_free(struct neuron_sim *s)
     neuron_shadow_clear(&s->sbuf_shadow);
     neuron_shadow_clear(&s->psum_shadow);
     free_tensors(s);
+    neuron_program_free(s->sized);
     neuron_memory_free(&s->product);
     free(s->stationary);
     free(s->moving);
@@ -138,9 +162,11 @@ bool neuron_sim_load(struct neuron_sim *s, const struct neuron_program *p, char 
         return false;
     }
     s->nreports = 0;
-    bool same = p == s->p && !s->lacks_memory;
+    bool same = p == s->given && !s->lacks_memory;
     for (int k = 0; same && k < p->ntensors; k++) /* other sizes than before */
         same = s->hbm[k].lane == neuron_tensor_bytes(&p->tensors[k]);
+    for (int k = 0; same && k < p->nsizes; k++)
+        same = p->size[k].value == s->p->size[k].value || !s->sized;
     if (same)
         return true;
     if (!fits(p, s->c.lnc, error))

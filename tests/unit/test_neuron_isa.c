@@ -38,6 +38,8 @@ static const char all[] =
     "acc=reset_reduce\n"
     "    read_acc sbuf.f32[0:128, 4, 1]\n"
     "    dma y.f32[0, 128, 512], sbuf.f32[0:128, 0, 512] queue=3 signal s255\n"
+    "    dma sbuf.f32[0:128, 0, 4], o.f32[16+48*other_2+-4*N*N*other_2+r3, 128@4*other_2, 4] queue=3\n"
+    "    set r3, 7+-2*N*other_2\n"
     "\n"
     "engine gpsimd\n"
     "    tensor_tensor sbuf.i32[32:48, 0, 7], sbuf.i32[0:16, 64, 7@-1], sbuf.i32[64:80, 128, 7@4] op0=mul\n"
@@ -205,6 +207,11 @@ static const struct {
     {"vector", "tensor u in f32 [M*4]", "no size 'M'"},
     {"vector", "size N r1\ntensor u in f32 [N]", "expected '*'"},
     {"vector", "reg_shr r1, r2", "expected ','"},
+    {"vector", "set r2, 1+2*M", "no size 'M'"},
+    {"vector", "size N r1\nset r2, 1+2", "expected *SIZE"},
+    {"vector", "size N r1\nset r2, 1+2*N*N*N*N", "a size is a factor more than 3 times"},
+    {"vector", "size N r1\nset r2, 1+2*N+3*N*N+4*N", "more than 2 terms with sizes"},
+    {"sync", "size N r1\ndma sbuf.f32[0:2, 0, 2], t[0, 2@4*N, 2]", "sizes in what is no tensor of sizes"},
     {"vector", "nop !", "unexpected '!'"},
     {"vector", "memset sbuf.f32[0:1, 0, 1], much", "expected a number, found 'much'"},
     /* Engines and cores */
