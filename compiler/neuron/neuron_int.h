@@ -25,6 +25,8 @@
  *     cost.c     what instructions take, by cost.def (cost.h)
  *     keep.c     what stays in SBUF from tile to tile, from stage to stage
  *     roll.c     what streams repeat becomes loops            open.c     sizes that only the run knows
+ *     turns.c    loops of turns of an open kernel             sizes.c    numbers that have such sizes as factors
+ *     phases.c   open kernels that reduce along open dims as several
  *
  * Instructions are made in an order in which a single engine could run them. Each says which buffers it reads and
  * writes; what it must wait for follows from that alone.
@@ -249,17 +251,58 @@ void nk_finish(struct nk *nk);                                              /* r
 
 /* roll.c */
 void nk_roll(struct nk *nk);
-/* Turns of an open kernel: programs for `points` units of its open dim each, those of most points first. shift: bytes
- * by which each tensor goes on with a unit. sizes: numbers of those whose product the units are; units: how many there
- * are; 0: so many as the sizes say. */
-enum { NK_LEVELS = 4 };
+/* A stream with what repeats in loops, and where it goes, in loops around it. */
+struct nk_rolled;
+struct nk_rolled *nk_rolled(struct nk *nk, const struct neuron_stream *from);
+/* Where tensors of a turn are: by tensor, which one it is of all, and the register that its addresses begin with;
+ * waits: that of what waits are for; most: registers below it are free. False: it has more loops or registers than
+ * that. */
+struct nk_places { const uint16_t *tensor; const uint8_t *base; uint8_t waits; int most; };
+bool nk_put_rolled(struct nk *nk, int engine, const struct nk_rolled *r, int depth, const struct nk_places *places);
+
+/* sizes.c: sizes to powers, as in an operand (runtime/neuron_isa.h) */
+#define NK_FAR (INT64_C(1) << 62)
+#define NK_MOST_STAND_IN (INT64_C(1) << 54)                                 /* and a turn's points times bytes */
+enum { NK_CHAIN = 6 };
+/* Products of sizes, each a factor of the one before it. */
+struct nk_chain { int n; uint8_t power[NK_CHAIN]; };
+int64_t nk_stand_in(uint8_t power);                   /* the number that stands for a product; 0: it is too large */
+bool nk_power_times(uint8_t *power, uint8_t by);      /* false: more than operands hold */
+bool nk_chain_add(struct nk_chain *c, uint8_t power); /* false: it is neither a factor nor a multiple of another one */
+/* A number made of stand-ins as an integer operand; such an operand times n and sizes; all operands of a program in
+ * HBM, by tensor. False: they can't be. */
+bool nk_take_apart(const struct nk_chain *c, int64_t v, struct neuron_operand *to);
+bool nk_times(struct neuron_operand *o, int64_t n, uint8_t power);
+bool nk_sizes_apart(const struct nk_chain *chains, int nchains, struct neuron_program *p);
+
+/* A size's number, -1: it is none; e as a number times sizes, both multiplied to what is there already (sizes.c) */
+int nk_size_of(const struct kn_kernel *k, ir_expr e);
+bool nk_factors(const struct kn_kernel *k, ir_expr e, int64_t *number, uint8_t *power);
+/* A copy whose dims, operands, instructions and stages may be changed (phases.c) */
+struct kn_kernel *nk_copy_kernel(struct ir_ctx *ctx, const struct kn_kernel *from);
+/* phases.c: an open kernel as kernels one behind the other, with the same operands and perhaps some more, in whose
+ * loops turns can be taken. How many; 0: it is none that can be. */
+enum { NK_PHASES = 8 };
+int nk_phases(struct ir_ctx *ctx, const struct kn_kernel *k, const struct kn_kernel **to);
+
+/* turns.c: an open kernel's loops of turns, in one another, each over the units of a dim: as many as sizes say (units
+ * 0), or so many. Turns of many points come first. A program for each way to choose a level of each axis, the last one
+ * first. step: by tensor and axis, bytes by which it goes on with a unit. */
+enum { NK_LEVELS = 4, NK_OPEN = 3, NK_READ = 2, NK_TURNS = 32 };
+struct nk_axis_turns { int n; int64_t points[NK_LEVELS], units; uint8_t power; };
+/* An index that is read where a program begins: `words` of a tensor, times 1 or -1, plus a number; below 0, `bound` is
+ * added. It counts as an axis behind the others, along which there are no turns. */
+struct nk_read { uint16_t tensor; int words; int64_t times, plus; struct neuron_operand bound; };
 struct nk_turns {
-    int n, nsizes, sizes[NEURON_SIZES];
-    struct neuron_program *program[NK_LEVELS];
-    int64_t units, points[NK_LEVELS], signals[NK_LEVELS][NEURON_SEMAPHORES];       /* in a turn, by semaphore */
-    const int64_t *shift;
+    int naxes, ntensors, nread;
+    struct nk_read read[NK_READ];
+    struct nk_axis_turns axis[NK_OPEN];
+    struct neuron_program *program[NK_TURNS];
+    struct nk_steps { struct neuron_operand by[NK_OPEN + NK_READ]; } *step;
+    const uint16_t *place;                                                  /* by tensor, which one it is of all */
 };
-void nk_roll_turns(struct nk *nk, const struct nk_turns *t);                /* into the streams of nk->p */
+/* n of them one behind the other, into the streams of nk->p */
+void nk_put_turns(struct nk *nk, const struct nk_turns *t, int n);
 
 /* map.c */
 enum nk_linear { NK_LINEAR, NK_SPLIT, NK_UNKNOWN };

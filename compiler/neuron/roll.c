@@ -13,9 +13,6 @@
  *
  * A value that goes on is its first one and a register; those that go on by the same steps share one. Loops in one
  * another add to it what is theirs, and take it off again behind them.
- *
- * Turns of an open kernel are loops around all of that, whose counts are registers: its tensors go on by as many bytes
- * as a turn has points, and waits by what semaphores count in a turn, since at its end all engines have met.
  */
 #include "compiler/neuron/neuron_int.h"
 
@@ -68,6 +65,8 @@ static uint64_t shape_of(const struct neuron_instr *i)
         h = mix(h, o->space == NEURON_HBM ? 0 : (uint64_t)o->offset);
         h = mix_bytes(h, o->size, o->ndims * sizeof *o->size);
         h = mix_bytes(h, o->stride, o->ndims * sizeof *o->stride);
+        h = mix_bytes(h, o->times, sizeof o->times);
+        h = mix_bytes(mix_bytes(h, o->by, sizeof o->by), o->power, sizeof o->power);
         h = mix_bytes(h, &o->number, sizeof o->number);
     }
     for (int k = 0; k < i->nwaits; k++)
@@ -207,19 +206,15 @@ static bool shorten(struct roll *r, struct nodes *list)
 
 /* -- Instructions -- */
 
-/* Registers of an open kernel, above those of its steps. */
-enum { SCRATCH = NEURON_REGISTERS - NEURON_SIZES - NK_LEVELS - 1, TURNS, SIZES = TURNS + NK_LEVELS };
-
-/* Steps of a register in the loops of a nest, by depth; and in turns of an open kernel. */
+/* Steps of a register in the loops of a nest, by depth; from: the register that it begins with. */
 struct steps {
-    int64_t at[NEURON_LOOPS], turn[NK_LEVELS];
+    int64_t at[NEURON_LOOPS], from;
 };
 struct nest {
     struct roll *r;
-    const struct nk_turns *turns; /* NULL: it is not open */
-    int level;                    /* its turns are of that many points */
+    const struct nk_places *places; /* of turns of an open kernel; NULL: everything begins at 0 */
     struct steps reg[NEURON_REGISTERS];
-    int nregs, depth;
+    int nregs, most, depth;
     const struct node *open[NEURON_LOOPS];
     int value[NEURON_LOOPS]; /* of each open loop: the number of the value that comes next */
     bool fits;
@@ -267,22 +262,11 @@ static void add(struct nest *n, int reg, int64_t by)
     count(n, NEURON_OP_REG_ADD, reg, reg, an_integer(by));
 }
 
-/* By how much an operand or a wait goes on in turns of an open kernel. */
-static struct steps in_turns(const struct nest *n, const struct neuron_operand *o, const struct neuron_wait *w)
-{
-    struct steps s = {{0}, {0}};
-    for (int l = 0; n->turns && l <= n->level; l++)
-        s.turn[l] = w ? n->turns->signals[l][w->semaphore] : n->turns->points[l] * n->turns->shift[o->tensor];
-    return s;
-}
-
 /* The register of the value that comes next, in the loops that are open. */
-static uint8_t register_of(struct nest *n, struct steps s)
+static uint8_t register_of(struct nest *n, uint8_t from)
 {
-    int most = n->turns ? SCRATCH : NEURON_REGISTERS;
+    struct steps s = {{0}, from};
     bool any = false;
-    for (int l = 0; l < NK_LEVELS; l++)
-        any |= s.turn[l] != 0;
     for (int d = 0; d < n->depth; d++) {
         s.at[d] = n->open[d]->step[n->value[d]++];
         any |= s.at[d] != 0;
@@ -290,13 +274,13 @@ static uint8_t register_of(struct nest *n, struct steps s)
     int k = 0;
     while (any && k < n->nregs && memcmp(&n->reg[k], &s, sizeof s) != 0)
         k++;
-    if (any && k == most) {
+    if (any && k == n->most) {
         n->fits = false;
         return NEURON_NO_REGISTER;
     }
     if (any && k == n->nregs)
         n->reg[n->nregs++] = s;
-    return any ? (uint8_t)k : NEURON_NO_REGISTER;
+    return any ? (uint8_t)k : from;
 }
 
 /* values: the node's, as its outermost loop has them in this round. write: else registers are found only. */
@@ -308,11 +292,12 @@ static const int64_t *emit_instr(struct nest *n, const struct node *node, const 
     for (int k = 0; k < i.noperands; k++)
         if (i.operand[k].space == NEURON_HBM) {
             i.operand[k].offset = *value++;
-            i.operand[k].reg = register_of(n, in_turns(n, &i.operand[k], NULL));
+            i.operand[k].reg = register_of(n, n->places ? n->places->base[i.operand[k].tensor] : NEURON_NO_REGISTER);
+            i.operand[k].tensor = n->places ? n->places->tensor[i.operand[k].tensor] : i.operand[k].tensor;
         }
     for (int k = 0; k < i.nwaits; k++) {
         i.wait[k].value = (uint32_t)*value++;
-        i.wait[k].reg = register_of(n, in_turns(n, NULL, &i.wait[k]));
+        i.wait[k].reg = register_of(n, n->places ? n->places->waits : NEURON_NO_REGISTER);
     }
     if (write)
         put(n, &i);
@@ -336,7 +321,7 @@ static const int64_t *emit_loop(struct nest *n, const struct node *node, int64_t
     if (write)
         put(n, &(struct neuron_instr){.op = NEURON_OP_END_LOOP});
     /* the next turn of the loop around it begins anew */
-    for (int k = 0; write && (depth || n->turns) && k < n->nregs; k++)
+    for (int k = 0; write && (depth || n->places) && k < n->nregs; k++)
         if (n->reg[k].at[depth])
             add(n, k, -count * n->reg[k].at[depth]);
     n->depth--;
@@ -374,7 +359,7 @@ static int64_t turns_at_once(const struct node *node)
 /* A loop of the stream's own, or an instruction. */
 static void emit_top(struct roll *r, const struct node *node)
 {
-    struct nest n = {.r = r, .fits = true};
+    struct nest n = {.r = r, .most = NEURON_REGISTERS, .fits = true};
     if (node->i) {
         emit_instr(&n, node, node->value, true);
         return;
@@ -415,65 +400,36 @@ static struct nodes in_loops(struct roll *r, const struct neuron_stream *from)
     return list;
 }
 
-/* How many turns of each level there are. */
-static void count_turns(struct nest *n)
+struct nk_rolled {
+    struct nodes list;
+};
+
+struct nk_rolled *nk_rolled(struct nk *nk, const struct neuron_stream *from)
 {
-    const struct nk_turns *t = n->turns;
-    int units = SIZES + t->sizes[0];
-    for (int l = 0; l < t->n && t->units; l++)
-        set(n, TURNS + l, (l ? t->units & (t->points[l - 1] - 1) : t->units) / t->points[l]);
-    if (t->units)
-        return;
-    for (int k = 1; k < t->nsizes; k++, units = SCRATCH)
-        count(n, NEURON_OP_REG_MUL, SCRATCH, units, in_register(SIZES + t->sizes[k]));
-    for (int l = 0; l < t->n; l++) {
-        int left = units;
-        if (l) {
-            count(n, NEURON_OP_REG_AND, TURNS + l, units, an_integer(t->points[l - 1] - 1));
-            left = TURNS + l;
-        }
-        count(n, NEURON_OP_REG_SHR, TURNS + l, left, an_integer(__builtin_ctzll((uint64_t)t->points[l])));
-    }
+    struct nk_rolled *r = IR_NEW(nk->ctx, struct nk_rolled);
+    r->list = in_loops(&(struct roll){.nk = nk}, from);
+    return r;
 }
 
-/* The turns of a level, behind those of the ones before. */
-static void emit_turns(struct nest *n, const struct nodes *list)
+bool nk_put_rolled(struct nk *nk, int engine, const struct nk_rolled *rolled, int depth, const struct nk_places *places)
 {
-    for (int k = 0; k < list->n; k++) {
-        n->fits &= list->at[k]->i || fits_inside(list->at[k], 2);
-        if (n->fits)
-            emit(n, list->at[k], list->at[k]->value, false);
+    const struct nodes *list = &rolled->list;
+    struct roll r = {nk, engine, &nk->p->stream[engine]};
+    struct nest n = {.r = &r, .places = places, .most = places->most, .fits = true};
+    for (int k = 0; k < list->n && n.fits; k++) {
+        n.fits = list->at[k]->i || fits_inside(list->at[k], depth + 1);
+        if (n.fits)
+            emit(&n, list->at[k], list->at[k]->value, false);
     }
-    if (!n->fits)
-        nk_refuse(n->r->nk, "more than %d steps in turns of a loop", SCRATCH);
-    for (int k = 0; k < n->nregs; k++) {
-        set(n, k, 0);
-        for (int l = 0; l < n->level; l++)
-            if (n->reg[k].turn[l]) {
-                count(n, NEURON_OP_REG_MUL, SCRATCH, TURNS + l, an_integer(n->reg[k].turn[l]));
-                count(n, NEURON_OP_REG_ADD, k, k, in_register(SCRATCH));
-            }
-    }
-    put(n, &(struct neuron_instr){.op = NEURON_OP_LOOP, .noperands = 1, .operand = {in_register(TURNS + n->level)}});
-    for (int k = 0; k < list->n; k++)
-        emit(n, list->at[k], list->at[k]->value, true);
-    for (int k = 0; k < n->nregs; k++)
-        if (n->reg[k].turn[n->level])
-            add(n, k, n->reg[k].turn[n->level]);
-    put(n, &(struct neuron_instr){.op = NEURON_OP_END_LOOP});
-}
-
-void nk_roll_turns(struct nk *nk, const struct nk_turns *t)
-{
-    for (int e = 0; e < NEURON_NENGINES; e++) {
-        struct roll r = {nk, e, &nk->p->stream[e]};
-        count_turns(&(struct nest){.r = &r, .turns = t});
-        for (int l = 0; l < t->n; l++) {
-            const struct neuron_stream *from = &t->program[l]->stream[e];
-            struct nodes list = in_loops(&r, from);
-            emit_turns(&(struct nest){.r = &r, .turns = t, .level = l, .fits = true}, &list);
-        }
-    }
+    for (int k = 0; k < n.nregs && n.fits; k++)
+        put(&n, &(struct neuron_instr){.op = NEURON_OP_SET,
+                                       .noperands = 2,
+                                       .operand = {in_register(k), n.reg[k].from == NEURON_NO_REGISTER
+                                                                       ? an_integer(0)
+                                                                       : in_register(n.reg[k].from)}});
+    for (int k = 0; k < list->n && n.fits; k++)
+        emit(&n, list->at[k], list->at[k]->value, true);
+    return n.fits;
 }
 
 void nk_roll(struct nk *nk)

@@ -78,12 +78,12 @@ bool nk_pattern_put(const struct nk_pattern *p, struct neuron_operand *o, int mo
     o->size[0] = 1;
     o->stride[0] = 1;
     for (int d = 0; d < p->n; d++) {
-        int64_t limit = hbm ? INT32_MAX : INT16_MAX;
+        int64_t limit = hbm ? NK_FAR : INT16_MAX;
         if (p->size[d] > (hbm ? INT32_MAX : UINT16_MAX) ||
             (p->size[d] > 1 && (p->stride[d] > limit || p->stride[d] < -limit)))
             return false;
         o->size[d] = (uint32_t)p->size[d];
-        o->stride[d] = p->size[d] > 1 ? (int32_t)p->stride[d] : 1;
+        o->stride[d] = p->size[d] > 1 ? p->stride[d] : 1;
     }
     return true;
 }

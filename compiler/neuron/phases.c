@@ -1,0 +1,499 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * phases.c - a kernel that reduces along open dims (open.c) as several that only have turns, one behind the other. What
+ * a stage reduces along them is added up, turn by turn, in a tensor of the program's own, which has an element for each
+ * outer point: one kernel sets it to what adds nothing, the next one reduces some points and combines that with what is
+ * there. Stages behind it read it from there; what else they need of stages without inner dims they work out again. A
+ * softmax is five of them: the largest and the sum, each set and added up, and the quotients.
+ *
+ * And dims as loops of turns need them: one that accesses divide by sizes becomes two, and two axes of an operand of
+ * which accesses have quotient and remainder of one number are one axis.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "compiler/neuron/neuron_int.h"
+
+static void *copy(struct ir_ctx *ctx, const void *from, size_t bytes)
+{
+    char *to = IR_NEWN(ctx, bytes + 1, char);
+    return memcpy(to, from, bytes);
+}
+
+struct kn_kernel *nk_copy_kernel(struct ir_ctx *ctx, const struct kn_kernel *from)
+{
+    struct kn_kernel *k = IR_NEW(ctx, struct kn_kernel);
+    *k = *from;
+    k->dims = copy(ctx, k->dims, (size_t)k->ndims * sizeof *k->dims);
+    k->operands = copy(ctx, k->operands, (size_t)k->noperands * sizeof *k->operands);
+    k->insns = copy(ctx, k->insns, (size_t)k->ninsns * sizeof *k->insns);
+    k->stages = copy(ctx, k->stages, (size_t)k->nstages * sizeof *k->stages);
+    return k;
+}
+
+/* -- Dims -- */
+
+static bool uses_any(const struct kn_kernel *k, ir_expr e)
+{
+    bool any = false;
+    for (int s = 0; s < k->nsizes; s++)
+        any |= ir_uses_sym(e, k->sizes[s]);
+    return any;
+}
+
+static bool is_part(ir_expr e, enum ir_expr_kind kind, ir_expr of, ir_expr by)
+{
+    return by && e->kind == kind && (!of || e->arg[0] == of) && e->arg[1] == by;
+}
+
+/* Do all accesses of the operand have quotient and remainder of a number by axis a + 1 in these two axes? */
+static bool is_one_axis(const struct kn_kernel *k, int operand, int a)
+{
+    ir_expr by = k->operands[operand].dims[a + 1];
+    bool any = false;
+    for (int i = 0; i < k->ninsns; i++) {
+        const struct kn_insn *n = &k->insns[i];
+        if (!kn_accesses(n, operand))
+            continue;
+        if (!is_part(n->index[a], IR_X_FLOORDIV, NULL, by) ||
+            !is_part(n->index[a + 1], IR_X_MOD, n->index[a]->arg[0], by))
+            return false;
+        any = true;
+    }
+    return any && uses_any(k, by);
+}
+
+static void make_one_axis(struct ir_ctx *ctx, struct kn_kernel *k, int operand, int a)
+{
+    struct kn_operand *o = &k->operands[operand];
+    o->dims[a] = ir_mul(ctx, o->dims[a], o->dims[a + 1]);
+    o->rank--;
+    for (int d = a + 1; d < o->rank; d++)
+        o->dims[d] = o->dims[d + 1];
+    for (int i = 0; i < k->ninsns; i++) {
+        struct kn_insn *n = &k->insns[i];
+        if (!kn_accesses(n, operand))
+            continue;
+        ir_expr *index = IR_NEWN(ctx, n->nindex, ir_expr);
+        for (int d = 0; d < n->nindex - 1; d++)
+            index[d] = d == a ? n->index[a]->arg[0] : n->index[d + (d > a)];
+        n->index = index;
+        n->nindex--;
+    }
+}
+
+/* What the variable is divided by that has sizes; NULL: nothing. */
+static ir_expr divisor_of(const struct kn_kernel *k, ir_expr e, ir_expr var)
+{
+    ir_expr found = NULL;
+    if ((e->kind == IR_X_MOD || e->kind == IR_X_FLOORDIV) && e->arg[0] == var && uses_any(k, e->arg[1]))
+        return e->arg[1];
+    for (int a = 0; a < e->nargs && !found; a++)
+        found = divisor_of(k, e->arg[a], var);
+    return found;
+}
+
+struct digits {
+    struct ir_ctx *ctx;
+    ir_expr var, by, high, low, whole;
+};
+
+static ir_expr in_digits(void *user, ir_expr e)
+{
+    const struct digits *d = user;
+    if (!e || !ir_uses_sym(e, d->var))
+        return e;
+    if (is_part(e, IR_X_FLOORDIV, d->var, d->by))
+        return d->high;
+    if (is_part(e, IR_X_MOD, d->var, d->by))
+        return d->low;
+    if (e == d->var)
+        return d->whole;
+    ir_expr *arg = IR_NEWN(d->ctx, e->nargs + 1, ir_expr);
+    for (int a = 0; a < e->nargs; a++)
+        arg[a] = in_digits(user, e->arg[a]);
+    return ir_rebuild(d->ctx, e, arg);
+}
+
+static uint32_t make_room(uint32_t set, int d)
+{
+    uint32_t below = (1u << d) - 1;
+    return (set & below) | (set & ~below) << 1;
+}
+
+/* How often `by` is in e, as an expression; NULL: it is no factor of it. */
+static ir_expr times_in(struct ir_ctx *ctx, const struct kn_kernel *k, ir_expr e, ir_expr by)
+{
+    int64_t all = 1, part = 1;
+    uint8_t sizes = 0, some = 0;
+    if (!nk_factors(k, e, &all, &sizes) || !nk_factors(k, by, &part, &some) || part < 1 || all % part)
+        return NULL;
+    ir_expr high = ir_const(ctx, all / part);
+    for (int s = 0; s < NEURON_SIZES; s++) {
+        int left = (sizes >> 2 * s & NEURON_POWER) - (some >> 2 * s & NEURON_POWER);
+        if (left < 0)
+            return NULL;
+        for (; left; left--)
+            high = ir_mul(ctx, high, k->sizes[s]);
+    }
+    return high;
+}
+
+/* Outer dim d as two: quotient, `high` of them, and remainder by `by`. */
+static void split_dim(struct ir_ctx *ctx, struct kn_kernel *k, int d, ir_expr high, ir_expr by)
+{
+    struct digits g = {.ctx = ctx, .var = k->dims[d].var, .by = by};
+    g.high = ir_iter_at(ctx, KN_MAX_DIMS + 2 * k->ndims, high);
+    g.low = ir_iter_at(ctx, KN_MAX_DIMS + 2 * k->ndims + 1, by);
+    g.whole = ir_add(ctx, ir_mul(ctx, g.high, by), g.low);
+    struct kn_dim *dims = IR_NEWN(ctx, k->ndims + 1, struct kn_dim);
+    for (int i = 0; i < k->ndims; i++)
+        dims[i + (i > d)] = k->dims[i];
+    dims[d] = (struct kn_dim){g.high, high, KN_OUTER};
+    dims[d + 1] = (struct kn_dim){g.low, by, KN_OUTER};
+    kn_map_exprs(ctx, k, in_digits, &g);
+    k->dims = dims;
+    k->ndims++;
+    for (int s = 0; s < k->nstages; s++) {
+        k->stages[s].inner = make_room(k->stages[s].inner, d);
+        k->stages[s].repeat = make_room(k->stages[s].repeat, d);
+    }
+}
+
+static void find_roles(struct kn_kernel *k)
+{
+    k->contraction = (struct kn_contraction){0};
+    kn_find_contraction(k, &k->contraction);
+    k->roles = (struct kn_roles){0};
+    kn_find_roles(k, &k->roles);
+}
+
+/* Of one dim of the kernel, if one is divided. */
+static bool split_any(struct ir_ctx *ctx, struct kn_kernel *k)
+{
+    for (int d = 0; d < k->ndims; d++)
+        for (int i = 0; i < k->ninsns && k->dims[d].role == KN_OUTER && k->ndims < KN_MAX_DIMS; i++)
+            for (int x = 0; x < k->insns[i].nindex; x++) {
+                ir_expr by = divisor_of(k, k->insns[i].index[x], k->dims[d].var);
+                ir_expr high = by ? times_in(ctx, k, k->dims[d].extent, by) : NULL;
+                if (!high)
+                    continue;
+                split_dim(ctx, k, d, high, by);
+                return true;
+            }
+    return false;
+}
+
+/* Is it an index of which all is known, by a dim, of the first axis? Where there are more points than the axis has, the
+ * access is beyond its tensor, which the run is told. */
+static bool is_dim_index(const struct kn_kernel *k, int insn)
+{
+    const struct kn_insn *n = &k->insns[insn];
+    bool fine = n->code == KN_INDEX && k->insns[n->arg[0]].code == KN_EXPR && !n->nguards, is_dim = false;
+    for (int d = 0; fine && d < k->ndims; d++)
+        is_dim |= k->insns[n->arg[0]].expr == k->dims[d].var;
+    for (int i = 0; fine && is_dim && i < k->ninsns; i++) {
+        const struct kn_insn *x = &k->insns[i];
+        bool elsewhere = x != n && (x->code != KN_LOAD || kn_guards_use(x, n->expr)) && kn_insn_uses(x, n->expr);
+        for (int p = 1; p < x->nindex; p++)
+            elsewhere |= ir_uses_sym(x->index[p], n->expr);
+        fine = !elsewhere;
+        for (int a = 0; a < x->nargs; a++)
+            fine &= x->arg[a] != insn && (x->arg[a] != n->arg[0] || x == n);
+    }
+    return fine && is_dim;
+}
+
+/* Such an index is the dim; what it was is a number that nobody asks for. */
+static void put_dim(struct ir_ctx *ctx, struct kn_kernel *k, int insn)
+{
+    struct kn_insn *n = &k->insns[insn], *value = &k->insns[n->arg[0]];
+    struct digits g = {.ctx = ctx, .var = n->expr, .whole = value->expr};
+    *n = *value = (struct kn_insn){.code = KN_CONST, .dtype = value->dtype, .arg = {-1, -1, -1}};
+    kn_map_exprs(ctx, k, in_digits, &g);
+}
+
+static const struct kn_kernel *with_even_dims(struct ir_ctx *ctx, const struct kn_kernel *from)
+{
+    struct kn_kernel *k = nk_copy_kernel(ctx, from);
+    bool changed = false;
+    for (int o = 0; o < k->noperands; o++)
+        for (int a = k->operands[o].rank - 2; a >= 0; a--)
+            if (is_one_axis(k, o, a)) {
+                make_one_axis(ctx, k, o, a);
+                changed = true;
+            }
+    for (int i = 0; i < k->ninsns; i++)
+        if (is_dim_index(k, i)) {
+            put_dim(ctx, k, i);
+            changed = true;
+        }
+    while (split_any(ctx, k))
+        changed = true;
+    if (!changed)
+        return from;
+    find_roles(k);
+    return k;
+}
+
+/* -- Phases -- */
+
+struct phases {
+    struct ir_ctx *ctx;
+    const struct kn_kernel *k, **to;
+    int n;
+    struct kn_operand *operands;
+    int noperands, nouter, *temp; /* temp: by instruction, the operand that has what it reduces; -1: none */
+    ir_expr *index;               /* of those: outer dims */
+};
+
+/* A kernel of the phases under construction; at: by instruction of the whole, where it stands; -1: nowhere yet. */
+struct phase {
+    struct kn_kernel *k;
+    int *at;
+    VEC(struct kn_insn) insns;
+};
+
+static int add(struct phases *p, struct phase *f, struct kn_insn n)
+{
+    VEC_PUSH(p->ctx, f->insns, n);
+    return f->insns.n - 1;
+}
+
+static struct phase begin(struct phases *p)
+{
+    struct phase f = {.k = nk_copy_kernel(p->ctx, p->k), .at = IR_NEWN(p->ctx, p->k->ninsns + 1, int)};
+    for (int i = 0; i < p->k->ninsns; i++)
+        f.at[i] = -1;
+    f.k->stages = IR_NEWN(p->ctx, 3, struct kn_stage);
+    f.k->nstages = 0;
+    f.k->kind = IR_K_MAP;
+    return f;
+}
+
+/* What was added since the last stage is one. */
+static void end_stage(struct phase *f, uint32_t inner)
+{
+    int first = f->k->nstages ? f->k->stages[f->k->nstages - 1].last : 0;
+    if (first < f->insns.n)
+        f->k->stages[f->k->nstages++] = (struct kn_stage){.inner = inner, .first = first, .last = f->insns.n};
+}
+
+/* Dims that are neither outer nor among these go. */
+static void end(struct phases *p, struct phase *f, uint32_t keep)
+{
+    struct kn_kernel *k = f->k;
+    k->insns = f->insns.at;
+    k->ninsns = f->insns.n;
+    for (int d = p->k->ndims - 1; d >= 0; d--)
+        if (p->k->dims[d].role != KN_OUTER && !(keep >> d & 1))
+            kn_remove_dim(k, d);
+    find_roles(k);
+    if (k->contraction.present)
+        k->kind = IR_K_CONTRACT;
+    p->to[p->n++] = k;
+}
+
+static struct kn_insn access_of(const struct phases *p, enum kn_code code, int operand, int arg)
+{
+    return (struct kn_insn){.code = (uint8_t)code,
+                            .dtype = TCC_F32,
+                            .nargs = code == KN_STORE,
+                            .nindex = (uint8_t)p->nouter,
+                            .operand = operand,
+                            .index = p->index,
+                            .answer = KN_PROVED,
+                            .arg = {arg, -1, -1}};
+}
+
+static const struct kn_stage *stage_of(const struct kn_kernel *k, int insn)
+{
+    const struct kn_stage *g = k->stages;
+    while (insn >= g->last)
+        g++;
+    return g;
+}
+
+/* Symbols of addresses are bound before. */
+static bool add_indices(struct phases *p, struct phase *f, int insn);
+
+/* The instruction and what it needs that isn't there yet: of the stage it stands in, or of stages without inner dims.
+ * False: it needs something else. */
+static bool bring(struct phases *p, struct phase *f, int insn, const struct kn_stage *g)
+{
+    if (insn < 0 || f->at[insn] >= 0)
+        return true;
+    struct kn_insn n = p->k->insns[insn];
+    const struct kn_stage *own = stage_of(p->k, insn);
+    if (p->temp[insn] >= 0 && own != g) {
+        f->at[insn] = add(p, f, access_of(p, KN_LOAD, p->temp[insn], -1));
+        return true;
+    }
+    if ((own != g && own->inner) || n.code == KN_ENV || n.code == KN_SCAN || n.code == KN_ARGREDUCE ||
+        n.code == KN_SORT || !add_indices(p, f, insn))
+        return false;
+    for (int a = 0; a < n.nargs; a++) {
+        if (!bring(p, f, n.arg[a], g))
+            return false;
+        n.arg[a] = n.arg[a] >= 0 ? f->at[n.arg[a]] : -1;
+    }
+    if (n.code == KN_LOAD && !n.nargs && n.arg[0] >= 0) {
+        if (!bring(p, f, n.arg[0], g))
+            return false;
+        n.arg[0] = f->at[n.arg[0]];
+    }
+    f->at[insn] = add(p, f, n);
+    return true;
+}
+
+static bool add_indices(struct phases *p, struct phase *f, int insn)
+{
+    bool fine = true;
+    for (int i = 0; i < insn && fine; i++)
+        if (p->k->insns[i].code == KN_INDEX && kn_insn_uses(&p->k->insns[insn], p->k->insns[i].expr))
+            fine = bring(p, f, i, stage_of(p->k, i));
+    return fine;
+}
+
+/* What a stage needs of others stands before it: in a stage of its own, or with it. */
+static bool bring_others(struct phases *p, struct phase *f, const struct kn_stage *g)
+{
+    bool fine = true;
+    for (int i = g->first; i < g->last && fine; i++)
+        for (int a = 0; a < 3 && fine; a++) {
+            int from = a < p->k->insns[i].nargs || p->k->insns[i].code == KN_LOAD ? p->k->insns[i].arg[a] : -1;
+            if (from >= 0 && (from < g->first || from >= g->last))
+                fine = bring(p, f, from, g);
+        }
+    return fine;
+}
+
+static struct kn_insn nothing(const struct kn_insn *reduce)
+{
+    static const double of[] = {[KN_SUM] = 0, [KN_PROD] = 1, [KN_MAX] = -INFINITY, [KN_MIN] = INFINITY};
+    return (struct kn_insn){.code = KN_CONST, .dtype = TCC_F32, .arg = {-1, -1, -1}, .fvalue = of[reduce->reducer]};
+}
+
+/* Two phases: results are set, and added up. */
+static bool add_reduction(struct phases *p, const struct kn_stage *g)
+{
+    struct phase set = begin(p), f = begin(p);
+    bool fine = bring_others(p, &f, g);
+    end_stage(&f, 0);
+    for (int i = g->first; i < g->last && fine; i++)
+        fine = bring(p, &f, i, g);
+    end_stage(&f, g->inner);
+    for (int i = g->first; i < g->last && fine; i++) {
+        const struct kn_insn *n = &p->k->insns[i];
+        if (n->code != KN_REDUCE)
+            continue;
+        int old = add(p, &f, access_of(p, KN_LOAD, p->temp[i], -1));
+        int both = add(p, &f,
+                       (struct kn_insn){.code = KN_SCALAR,
+                                        .dtype = TCC_F32,
+                                        .op = (uint16_t)nk_word_of(n),
+                                        .nargs = 2,
+                                        .arg = {old, f.at[i], -1}});
+        add(p, &f, access_of(p, KN_STORE, p->temp[i], both));
+        int none = add(p, &set, nothing(n));
+        add(p, &set, access_of(p, KN_STORE, p->temp[i], none));
+    }
+    end_stage(&f, 0);
+    end_stage(&set, 0);
+    f.k->kind = IR_K_REDUCE;
+    end(p, &set, 0);
+    end(p, &f, g->inner);
+    return fine;
+}
+
+/* A stage that stores; its dims are outer ones of the phase. */
+static bool add_stores(struct phases *p, const struct kn_stage *g)
+{
+    struct phase f = begin(p);
+    bool fine = bring_others(p, &f, g);
+    for (int i = g->first; i < g->last && fine; i++)
+        fine = bring(p, &f, i, g);
+    end_stage(&f, 0);
+    for (int d = 0; d < p->k->ndims; d++)
+        if (g->inner >> d & 1)
+            f.k->dims[d].role = KN_OUTER;
+    end(p, &f, g->inner);
+    return fine;
+}
+
+static bool is_open(const struct kn_kernel *k, const struct kn_stage *g)
+{
+    bool open = false;
+    for (int d = 0; d < k->ndims; d++)
+        open |= g->inner >> d & 1 && uses_any(k, k->dims[d].extent);
+    return open;
+}
+
+/* Operands of the program's own for what stages reduce along open dims. */
+static bool add_temporaries(struct phases *p)
+{
+    const struct kn_kernel *k = p->k;
+    struct kn_operand o = {.use = KN_INOUT, .dtype = TCC_F32, .name = "partial"};
+    for (int d = 0; d < k->ndims; d++)
+        if (k->dims[d].role == KN_OUTER) {
+            if (o.rank == TCC_MAX_RANK)
+                return false;
+            p->index[o.rank] = k->dims[d].var;
+            o.dims[o.rank++] = k->dims[d].extent;
+        }
+    p->nouter = o.rank;
+    for (int i = 0; i < k->ninsns; i++) {
+        const struct kn_insn *n = &k->insns[i];
+        p->temp[i] = -1;
+        if (n->code != KN_REDUCE || !is_open(k, stage_of(k, i)))
+            continue;
+        if (n->dtype != TCC_F32 || p->noperands == k->noperands + NK_PHASES)
+            return false;
+        p->temp[i] = p->noperands;
+        p->operands[p->noperands++] = o;
+    }
+    return true;
+}
+
+static bool cut(struct phases *p)
+{
+    const struct kn_kernel *k = p->k;
+    bool fine = !k->split.combine && add_temporaries(p);
+    for (int i = 0; i < k->noperands; i++)
+        fine &= k->operands[i].use != KN_LOCAL;
+    struct kn_kernel *whole = nk_copy_kernel(p->ctx, k);
+    whole->operands = p->operands;
+    whole->noperands = p->noperands;
+    p->k = k = whole;
+    for (int s = 0; s < k->nstages && fine; s++) {
+        const struct kn_stage *g = &k->stages[s];
+        bool reduces = false, stores = false, open = is_open(k, g);
+        for (int i = g->first; i < g->last; i++) {
+            reduces |= k->insns[i].code == KN_REDUCE;
+            stores |= k->insns[i].code == KN_STORE;
+        }
+        fine = !g->repeat && !(reduces && (stores || !open)) && (stores || open || !g->inner) && p->n + 2 <= NK_PHASES;
+        if (fine && reduces)
+            fine = add_reduction(p, g);
+        else if (fine && stores)
+            fine = add_stores(p, g);
+    }
+    return fine && p->n;
+}
+
+int nk_phases(struct ir_ctx *ctx, const struct kn_kernel *k, const struct kn_kernel **to)
+{
+    bool open = false;
+    k = with_even_dims(ctx, k);
+    for (int s = 0; s < k->nstages; s++)
+        open |= is_open(k, &k->stages[s]);
+    *to = k;
+    if (!open)
+        return 1;
+    struct phases p = {.ctx = ctx, .k = k, .to = to, .noperands = k->noperands};
+    p.temp = IR_NEWN(ctx, k->ninsns + 1, int);
+    p.index = IR_NEWN(ctx, TCC_MAX_RANK, ir_expr);
+    p.operands = IR_NEWN(ctx, k->noperands + NK_PHASES, struct kn_operand);
+    memcpy(p.operands, k->operands, (size_t)k->noperands * sizeof *k->operands);
+    return cut(&p) ? p.n : 0;
+}

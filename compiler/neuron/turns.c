@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * turns.c - the loops of an open kernel's turns (open.c). For each open dim a loop for each number of points that a
+ * turn may have, most first, in one another; the counts come of the sizes, which registers hold. A turn is a program
+ * whose engines all have met at its end. Around it registers go on: one for the values that waits are for, by the same
+ * step each turn, and one for all tensors whose addresses go on alike.
+ *
+ * For that each turn of each kind counts every semaphore up by as much: what a program does less than the others,
+ * instructions behind its end make up. An engine's own semaphore is its own matter, and those of transfers have no
+ * waits left when engines have met.
+ */
+#include <string.h>
+
+#include "compiler/neuron/neuron_int.h"
+
+/* From the registers that launches set downwards: one to count with, what waits are for, where addresses begin. */
+enum { COUNT = NEURON_REGISTERS - NEURON_SIZES - 1, WAITS = COUNT - 1, MOST_BASES = 18 };
+
+struct turns {
+    struct nk *nk;
+    const struct nk_turns *t;
+    int engine, nbases;
+    int64_t each; /* what a turn adds to every semaphore */
+    bool used[NEURON_SEMAPHORES];
+    struct nk_steps *base; /* of each register */
+    uint8_t *base_of;      /* by tensor */
+    const struct nk_rolled *rolled[NK_TURNS];
+};
+
+static void put(struct turns *u, const struct neuron_instr *i)
+{
+    if (u->nk->p->stream[u->engine].n >= NK_MOST_INSTRUCTIONS)
+        nk_refuse(u->nk, "more than %d instructions, with loops", NK_MOST_INSTRUCTIONS);
+    if (!neuron_add(u->nk->p, (enum neuron_engine)u->engine, i))
+        nk_refuse(u->nk, "no memory for a program");
+}
+
+static struct neuron_operand in_register(int reg)
+{
+    return (struct neuron_operand){.space = NEURON_REGISTER, .reg = (uint8_t)reg};
+}
+
+static struct neuron_operand an_integer(int64_t v)
+{
+    return (struct neuron_operand){.space = NEURON_REGISTER, .reg = NEURON_NO_REGISTER, .offset = v};
+}
+
+static void set(struct turns *u, int reg, struct neuron_operand v)
+{
+    put(u, &(struct neuron_instr){.op = NEURON_OP_SET, .noperands = 2, .operand = {in_register(reg), v}});
+}
+
+static void count(struct turns *u, enum neuron_op op, int reg, struct neuron_operand by)
+{
+    put(u,
+        &(struct neuron_instr){.op = (uint8_t)op, .noperands = 3, .operand = {in_register(reg), in_register(reg), by}});
+}
+
+/* -- Semaphores -- */
+
+static void count_signals(const struct neuron_program *p, int64_t *signals)
+{
+    memset(signals, 0, NEURON_SEMAPHORES * sizeof *signals);
+    for (int e = 0; e < NEURON_NENGINES; e++)
+        for (int k = 0; k < p->stream[e].n; k++) {
+            const struct neuron_instr *i = &p->stream[e].code[k];
+            for (int n = 0; n < i->nsignals; n++)
+                signals[i->signal[n].semaphore] +=
+                    (int64_t)i->signal[n].value * (neuron_is_dma((enum neuron_op)i->op) ? NEURON_DMA_ENGINES : 1);
+        }
+}
+
+static int programs_of(const struct nk_turns *t)
+{
+    int n = 1;
+    for (int a = 0; a < t->naxes; a++)
+        n *= t->axis[a].n;
+    return n;
+}
+
+static void find_signals(struct turns *u, const struct nk_turns *t)
+{
+    int64_t signals[NEURON_SEMAPHORES];
+    for (int k = 0; k < programs_of(t); k++) {
+        count_signals(t->program[k], signals);
+        for (int s = 0; s < NEURON_SEMAPHORES; s++) {
+            u->used[s] |= signals[s] > 0;
+            u->each = signals[s] > u->each ? signals[s] : u->each;
+        }
+    }
+}
+
+/* Who makes up for what a semaphore counts less: transfers' ones are dealt out to those that trigger few. */
+static int owner_of(int semaphore)
+{
+    static const int others[] = {NEURON_TENSOR, NEURON_SCALAR, NEURON_GPSIMD, NEURON_VECTOR};
+    return semaphore < NEURON_NENGINES ? semaphore : others[semaphore % 4];
+}
+
+static void make_up(struct turns *u, const struct neuron_program *p)
+{
+    int64_t signals[NEURON_SEMAPHORES];
+    struct neuron_instr nop = {.op = NEURON_OP_NOP};
+    count_signals(p, signals);
+    for (int s = 0; s < NEURON_SEMAPHORES; s++) {
+        if (!u->used[s] || signals[s] == u->each || owner_of(s) != u->engine)
+            continue;
+        nop.signal[nop.nsignals++] = (struct neuron_signal){(uint8_t)s, (uint32_t)(u->each - signals[s])};
+        if (nop.nsignals == NEURON_SIGNALS) {
+            put(u, &nop);
+            nop.nsignals = 0;
+        }
+    }
+    if (nop.nsignals)
+        put(u, &nop);
+}
+
+/* -- Addresses -- */
+
+static bool is_none(const struct neuron_operand *o)
+{
+    return !o->offset && !o->power[0];
+}
+
+static bool is_same(const struct neuron_operand *a, const struct neuron_operand *b, int n)
+{
+    for (int k = 0; k < n; k++, a++, b++)
+        if (a->offset != b->offset || memcmp(a->power, b->power, sizeof a->power) != 0 ||
+            memcmp(a->by, b->by, sizeof a->by) != 0)
+            return false;
+    return true;
+}
+
+/* A register for each way in which tensors go on. */
+static void find_bases(struct turns *u)
+{
+    const struct nk_turns *t = u->t;
+    u->nbases = 0;
+    u->base = IR_NEWN(u->nk->ctx, t->ntensors + 1, struct nk_steps);
+    u->base_of = IR_NEWN(u->nk->ctx, t->ntensors + 1, uint8_t);
+    for (int k = 0; k < t->ntensors; k++) {
+        bool any = false;
+        int b = 0;
+        for (int a = 0; a < t->naxes + t->nread; a++)
+            any |= !is_none(&t->step[k].by[a]);
+        while (any && b < u->nbases && !is_same(u->base[b].by, t->step[k].by, t->naxes + t->nread))
+            b++;
+        if (any && b == u->nbases)
+            u->base[u->nbases++] = t->step[k];
+        u->base_of[k] = any ? (uint8_t)(WAITS - 1 - b) : NEURON_NO_REGISTER;
+    }
+    if (u->nbases > MOST_BASES)
+        nk_refuse(u->nk, "tensors go on in more than %d ways", MOST_BASES);
+}
+
+/* All addresses go on by so many units of an axis. */
+static void go_on(struct turns *u, int axis, int64_t units, uint8_t power)
+{
+    for (int b = 0; b < u->nbases; b++) {
+        struct neuron_operand by = u->base[b].by[axis];
+        if (is_none(&by))
+            continue;
+        if (!nk_times(&by, units, power))
+            nk_refuse(u->nk, "an address that too many sizes are factors of");
+        count(u, NEURON_OP_REG_ADD, WAITS - 1 - b, by);
+    }
+}
+
+static void load_word(struct turns *u, int reg, const struct nk_read *from, int word)
+{
+    struct neuron_operand o = {.space = NEURON_HBM,
+                               .type = NEURON_I32,
+                               .reg = NEURON_NO_REGISTER,
+                               .tensor = from->tensor,
+                               .ndims = 1,
+                               .offset = 4 * word,
+                               .size = {1},
+                               .stride = {1}};
+    put(u, &(struct neuron_instr){.op = NEURON_OP_REG_LOAD, .noperands = 2, .operand = {in_register(reg), o}});
+}
+
+/* Addresses begin where an index says. What 32 bits do not hold is out of every tensor's bounds: a high word that isn't
+ * the low one's sign adds as many times the bound. */
+static void begin_at(struct turns *u, int read)
+{
+    const struct nk_read *from = &u->t->read[read];
+    const int sign = 0, high = 1, place = 2; /* registers of turns, which have not begun */
+    load_word(u, place, from, 0);
+    set(u, high, an_integer(0));
+    if (from->words > 1) {
+        load_word(u, high, from, 1);
+        set(u, sign, in_register(place));
+        count(u, NEURON_OP_REG_SHR, sign, an_integer(31));
+        count(u, NEURON_OP_REG_ADD, high, in_register(sign));
+    }
+    count(u, NEURON_OP_REG_MUL, place, an_integer(from->times));
+    count(u, NEURON_OP_REG_ADD, place, an_integer(from->plus));
+    set(u, sign, in_register(place));
+    count(u, NEURON_OP_REG_SHR, sign, an_integer(31));
+    count(u, NEURON_OP_REG_ADD, high, in_register(sign));
+    count(u, NEURON_OP_REG_MUL, high, from->bound);
+    count(u, NEURON_OP_REG_ADD, place, in_register(high));
+    for (int b = 0; b < u->nbases; b++) {
+        if (is_none(&u->base[b].by[u->t->naxes + read]))
+            continue;
+        set(u, COUNT, u->base[b].by[u->t->naxes + read]);
+        count(u, NEURON_OP_REG_MUL, COUNT, in_register(place));
+        count(u, NEURON_OP_REG_ADD, WAITS - 1 - b, in_register(COUNT));
+    }
+}
+
+/* -- Loops -- */
+
+/* How many turns of a level there are. */
+static void count_turns(struct turns *u, const struct nk_axis_turns *x, int level)
+{
+    struct neuron_operand units = an_integer(x->units);
+    if (!x->units) {
+        units.by[0] = 1;
+        units.power[0] = x->power;
+    }
+    set(u, COUNT, units);
+    if (level)
+        count(u, NEURON_OP_REG_AND, COUNT, an_integer(x->points[level - 1] - 1));
+    if (x->points[level] > 1)
+        count(u, NEURON_OP_REG_SHR, COUNT, an_integer(__builtin_ctzll((uint64_t)x->points[level])));
+}
+
+static void put_turn(struct turns *u, int number)
+{
+    struct nk_places places = {u->t->place, u->base_of, WAITS, WAITS - u->nbases};
+    if (!nk_put_rolled(u->nk, u->engine, u->rolled[number], u->t->naxes, &places))
+        nk_refuse(u->nk, "more than %d steps in turns of a loop", places.most);
+    make_up(u, u->t->program[number]);
+    count(u, NEURON_OP_REG_ADD, WAITS, an_integer(u->each));
+}
+
+static void put_axis(struct turns *u, int axis, int number)
+{
+    const struct nk_axis_turns *x = &u->t->axis[axis];
+    if (axis == u->t->naxes) {
+        put_turn(u, number);
+        return;
+    }
+    for (int l = 0; l < x->n; l++) {
+        count_turns(u, x, l);
+        put(u, &(struct neuron_instr){.op = NEURON_OP_LOOP, .noperands = 1, .operand = {in_register(COUNT)}});
+        put_axis(u, axis + 1, number * x->n + l);
+        go_on(u, axis, x->points[l], 0);
+        put(u, &(struct neuron_instr){.op = NEURON_OP_END_LOOP});
+    }
+    if (axis) /* the next turn of the loop around it begins anew */
+        go_on(u, axis, x->units ? -x->units : -1, x->units ? 0 : x->power);
+}
+
+void nk_put_turns(struct nk *nk, const struct nk_turns *t, int n)
+{
+    struct turns u = {.nk = nk};
+    for (int k = 0; k < n; k++)
+        find_signals(&u, &t[k]);
+    for (u.engine = 0; u.engine < NEURON_NENGINES; u.engine++) {
+        set(&u, WAITS, an_integer(0));
+        for (int k = 0; k < n; k++) {
+            u.t = &t[k];
+            find_bases(&u);
+            for (int b = 0; b < u.nbases; b++)
+                set(&u, WAITS - 1 - b, an_integer(0));
+            for (int r = 0; r < t[k].nread; r++)
+                begin_at(&u, r);
+            for (int p = 0; p < programs_of(u.t); p++)
+                u.rolled[p] = nk_rolled(nk, &u.t->program[p]->stream[u.engine]);
+            put_axis(&u, 0, 0);
+        }
+    }
+}
