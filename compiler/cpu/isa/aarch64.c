@@ -222,7 +222,7 @@ static V lane_product(struct em *e, enum cpu_product what, V a, int lane, V b, V
               [CPU_BYTES_A_UNSIGNED] = {"llvm.aarch64.sve.sudot.lane", ARM_I8MM},
               [CPU_BYTES_B_UNSIGNED] = {"llvm.aarch64.sve.usdot.lane", ARM_I8MM},
               [CPU_BF16] = {"llvm.aarch64.sve.bfdot.lane.v2", ARM_BF16},
-              [CPU_OTHERS] = {NULL}};
+              [CPU_OTHERS] = {NULL, ARM_NEON}};
     LLVMTypeRef t = LLVMGetElementType(LLVMTypeOf(b));
     if (!by[what].name || !has(em_cpu(e), by[what].needs) || em_lanes_of(acc) != (t == e->t_f64 ? 4 : 8))
         return NULL;
