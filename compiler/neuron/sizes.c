@@ -150,14 +150,24 @@ static bool take_apart_operand(const struct nk_chain *c, struct neuron_operand *
     return true;
 }
 
+/* Do its elements lie in the tensor as the turn has it? A turn may be longer than a table that it goes along. */
+static bool is_inside(const struct neuron_program *p, const struct neuron_operand *o)
+{
+    int64_t bytes = neuron_type_bytes((enum neuron_type)o->type), last = o->offset + bytes;
+    for (int d = 0; d < o->ndims; d++)
+        last += o->stride[d] > 0 ? ((int64_t)o->size[d] - 1) * o->stride[d] * bytes : 0;
+    return last <= neuron_tensor_bytes(&p->tensors[o->tensor]);
+}
+
 bool nk_sizes_apart(const struct nk_chain *chains, int nchains, struct neuron_program *p)
 {
     for (int e = 0; e < NEURON_NENGINES; e++)
         for (int i = 0; i < p->stream[e].n; i++)
             for (int k = 0; k < p->stream[e].code[i].noperands; k++) {
                 struct neuron_operand *o = &p->stream[e].code[i].operand[k];
-                if (o->space == NEURON_HBM && o->tensor < nchains && chains[o->tensor].n &&
-                    !take_apart_operand(&chains[o->tensor], o))
+                if (o->space != NEURON_HBM || o->tensor >= nchains)
+                    continue;
+                if (chains[o->tensor].n ? !take_apart_operand(&chains[o->tensor], o) : !is_inside(p, o))
                     return false;
             }
     return true;

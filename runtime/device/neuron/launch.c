@@ -103,70 +103,9 @@ static int kernel_of(struct tcr_neuron *n, const struct tcr_kernel_launch *l, st
     return TCC_OK;
 }
 
-enum { ALONG = 48 }; /* numbers of a line of `checks` that say along what the indices lie: sizes and steps */
-
-/* Is one of those integers, `bytes` wide, no index of an axis? n / 2 pairs of sizes and steps. */
-static bool finds_bad(const char *at, int64_t bytes, const long long *along, int n, struct tcc_env *met)
-{
-    int64_t place[ALONG] = {0}, i = 0;
-
-    for (int d = 0; d < n; d += 2)
-        if (!along[d])
-            return false;
-    for (int d = 0; d >= 0;) {
-        met->index = bytes == 8 ? ((const int64_t *)(const void *)at)[i] : ((const int32_t *)(const void *)at)[i];
-        if (met->index < -met->extent || met->index >= met->extent)
-            return true;
-        for (d = n - 2; d >= 0; d -= 2) {
-            i += along[d + 1];
-            if (++place[d] < along[d])
-                break;
-            i -= along[d + 1] * place[d];
-            place[d] = 0;
-        }
-    }
-    return false;
-}
-
-/* "8*s0*s1", of numbers and of sizes of the launch; where it ends. */
-static const char *product(const struct tcr_kernel_launch *l, const char *at, long long *value)
-{
-    char *end;
-
-    *value = 1;
-    for (;; at = end + 1) {
-        bool size = *at == 's';
-        long long x = strtoll(at + size, &end, 10);
-
-        *value *= !size ? x : x >= 0 && x < (long long)l->nsizes ? l->sizes[x] : 0;
-        if (*end != '*')
-            return end;
-    }
-}
-
-/* What a launch met: programs say of an index only that it is bad, so it is looked for in what they read, by the lines
- * of the step's `checks` (passes/plan/lower.c). */
-static struct tcc_env met_by(const struct tcr_kernel_launch *l)
-{
-    struct tcc_env met = {.check = 0};
-    for (const char *line = l->checks, *end; (end = strchr(line, '\n')); line = end + 1, met.check++) {
-        long long number[4 + ALONG]; /* argument, bytes, extent, the first one's place */
-        int n = 0;
-        const char *at = memchr(line, '\t', (size_t)(end - line));
-        at = at ? memchr(at + 1, '\t', (size_t)(end - at - 1)) : NULL;
-        for (; at && at < end && n < 4 + ALONG; n++)
-            at = product(l, at + 1, &number[n]);
-        if (n < 4 || number[0] >= l->nargs)
-            continue;
-        met.extent = number[2];
-        if (finds_bad((const char *)l->args[number[0]] + number[1] * number[3], number[1], number + 4, n - 4, &met))
-            return met;
-    }
-    return (struct tcc_env){.check = -1};
-}
-
 /* What a report means: an index outside its axis is the caller's fault (and no message, since it may be read much
- * later), also one that a register has, which shows in where it leads; everything else is the program's. */
+ * later), also one that registers of a program with sizes have, which shows in where it leads; everything else is the
+ * program's. */
 static int reported(struct neuron_sim *s, const struct tcr_kernel_launch *l, const char *error)
 {
     const struct neuron_report *list;
@@ -174,7 +113,8 @@ static int reported(struct neuron_sim *s, const struct tcr_kernel_launch *l, con
     int n = neuron_lib.neuron_sim_reports(s, &list);
 
     for (int k = 0; k < n; k++)
-        if (list[k].check == NEURON_CHECK_INDEX || (list[k].check == NEURON_CHECK_BOUNDS && met_by(l).check >= 0))
+        if (list[k].check == NEURON_CHECK_INDEX ||
+            (list[k].check == NEURON_CHECK_BOUNDS && l->nsizes && l->checks && *l->checks))
             return TCC_EINDEX;
     if (!n)
         return tcr_fail(TCC_EBUG, "node '%s': %s", l->node, error);
@@ -395,6 +335,68 @@ static int set_sizes(struct neuron_kernel *k, const struct tcr_kernel_launch *l)
                             "compiled: --dim fixes it",
                             l->node);
     return TCC_OK;
+}
+
+enum { ALONG = 48 }; /* numbers of a line of `checks` that say along what the indices lie: sizes and steps */
+
+/* Is one of those integers, `bytes` wide, no index of an axis? n / 2 pairs of sizes and steps. */
+static bool finds_bad(const char *at, int64_t bytes, const long long *along, int n, struct tcc_env *met)
+{
+    int64_t place[ALONG] = {0}, i = 0;
+
+    for (int d = 0; d < n; d += 2)
+        if (!along[d])
+            return false;
+    for (int d = 0; d >= 0;) {
+        met->index = bytes == 8 ? ((const int64_t *)(const void *)at)[i] : ((const int32_t *)(const void *)at)[i];
+        if (met->index < -met->extent || met->index >= met->extent)
+            return true;
+        for (d = n - 2; d >= 0; d -= 2) {
+            i += along[d + 1];
+            if (++place[d] < along[d])
+                break;
+            i -= along[d + 1] * place[d];
+            place[d] = 0;
+        }
+    }
+    return false;
+}
+
+/* "8*s0*s1", of numbers and of sizes of the launch; where it ends. */
+static const char *product(const struct tcr_kernel_launch *l, const char *at, long long *value)
+{
+    char *end;
+
+    *value = 1;
+    for (;; at = end + 1) {
+        bool size = *at == 's';
+        long long x = strtoll(at + size, &end, 10);
+
+        *value *= !size ? x : x >= 0 && x < (long long)l->nsizes ? l->sizes[x] : 0;
+        if (*end != '*')
+            return end;
+    }
+}
+
+/* What a launch met: programs say of an index only that it is bad, so it is looked for in what they read, by the lines
+ * of the step's `checks` (passes/plan/lower.c). */
+static struct tcc_env met_by(const struct tcr_kernel_launch *l)
+{
+    struct tcc_env met = {.check = 0};
+    for (const char *line = l->checks, *end; (end = strchr(line, '\n')); line = end + 1, met.check++) {
+        long long number[4 + ALONG]; /* argument, bytes, extent, the first one's place */
+        int n = 0;
+        const char *at = memchr(line, '\t', (size_t)(end - line));
+        at = at ? memchr(at + 1, '\t', (size_t)(end - at - 1)) : NULL;
+        for (; at && at < end && n < 4 + ALONG; n++)
+            at = product(l, at + 1, &number[n]);
+        if (n < 4 || number[0] >= l->nargs)
+            continue;
+        met.extent = number[2];
+        if (finds_bad((const char *)l->args[number[0]] + number[1] * number[3], number[1], number + 4, n - 4, &met))
+            return met;
+    }
+    return (struct tcc_env){.check = -1};
 }
 
 int neuron_launch(struct tcr_device *d, int queue, const struct tcr_kernel_launch *l)
