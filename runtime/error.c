@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/rt_int.h"
+#include "base/index.h"
 #include "base/safe.h"
 
 static _Thread_local char message[1024];
@@ -43,7 +44,7 @@ int tcr_bad_index(const char *checks, const struct tcc_env *met)
     int n = end ? (int)strcspn(checks, "\t") : (int)strlen(checks), op = end ? (int)strcspn(checks + n + 1, "\t\n") : 0;
     return tcr_fail(TCC_EINDEX, "node '%.*s'%s%.*s%s: index %lld is outside an axis of %lld", n, checks,
                     op > 0 ? " (" : "", op > 0 ? op : 0, checks + n + (op > 0), op > 0 ? ")" : "",
-                    (long long)met->index, (long long)met->extent);
+                    (long long)tcc_index_told(met->index), (long long)met->extent);
 }
 
 /* The length of "node 'NAME'" at the beginning of the message, where that is the step's node and its operator isn't

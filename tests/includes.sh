@@ -7,7 +7,7 @@ find base runtime sim ir passes compiler tools -name '*.[ch]' -o -name '*.def' |
 [ -s "$tmp/files" ] || fail "no sources found"
 xargs awk '
     BEGIN { split("base runtime sim ir passes compiler tools", order); for (i in order) rank[order[i]] = i
-            door["runtime/abi.h"] = door["runtime/plan.def"] = door["runtime/tensor_map.h"] = door["runtime/trees.h"] = door["runtime/tccc_custom.h"] = door["base/safe.h"] = door["base/mutant.h"] = door["runtime/tccrt.h"] = door["ir/ir.h"] = door["passes/pass.h"] = 1
+            door["runtime/abi.h"] = door["runtime/plan.def"] = door["runtime/tensor_map.h"] = door["runtime/trees.h"] = door["runtime/tccc_custom.h"] = door["base/safe.h"] = door["base/index.h"] = door["base/mutant.h"] = door["runtime/tccrt.h"] = door["ir/ir.h"] = door["passes/pass.h"] = 1
             door["compiler/tccc.h"] = door["compiler/trace.h"] = door["compiler/target.h"] = 1; door["compiler/import/frontend.h"] = door["compiler/fields.h"] = 1
             door["passes/train/train.h"] = door["passes/grad/grad.h"] = 1 # the transformation to training steps
             door["sim/time.h"] = door["sim/link.h"] = 1 # machines, which tccc-plan describes

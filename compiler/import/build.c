@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+#include "base/index.h"
+
 /* -- One op */
 
 static bool small_constants(int nin, struct ir_value *const *in)
@@ -348,13 +350,14 @@ static bool any_negative(const struct ir_tensor *t)
     return any;
 }
 
-struct ir_value *imp_from_zero(struct imp *im, struct ir_value *index, ir_expr size)
+struct ir_value *imp_from_zero(struct imp *im, struct ir_value *index)
 {
     const struct ir_tensor *known = index ? ir_const_of(index) : NULL;
     if (!index || (known && !any_negative(known)))
         return index;
     index = imp_cast(im, index, TCC_I64);
-    return imp_select(im, imp_bin(im, IR_lt, index, imp_int(im, TCC_I64, 0)), imp_dim_value(im, size), index);
+    return imp_select(im, imp_bin(im, IR_lt, index, imp_int(im, TCC_I64, 0)),
+                      imp_bin(im, IR_sub, index, imp_int(im, TCC_I64, TCC_FROM_ZERO)), index);
 }
 
 struct ir_value *imp_gather_elements(struct imp *im, struct ir_value *x, struct ir_value *index, int axis)
@@ -366,13 +369,7 @@ struct ir_value *imp_gather_elements(struct imp *im, struct ir_value *x, struct 
 struct ir_value *imp_gather_row(struct imp *im, struct ir_value *table, struct ir_value *index)
 {
     struct ir_value *wide = imp_cast(im, index, TCC_I64);
-    if (!table || !wide)
-        return NULL;
-    if (ir_const_of(wide))
-        return imp_gather(im, table, wide, 0);
-    struct ir_value *end = imp_dim_value(im, imp_dim(table, 0)),
-                    *back = imp_bin(im, IR_lt, wide, imp_int(im, TCC_I64, 0));
-    return imp_gather(im, table, imp_select(im, back, end, wide), 0);
+    return imp_gather(im, table, wide && ir_const_of(wide) ? wide : imp_from_zero(im, wide), 0);
 }
 
 struct ir_value *imp_pad(struct imp *im, struct ir_value *x, struct ir_value *fill, const ir_expr *before,

@@ -210,8 +210,8 @@ struct ir_value *imp_slice1(struct imp *im, struct ir_value *x, int axis, ir_exp
 struct ir_value *imp_concat(struct imp *im, int n, struct ir_value *const *in, int axis);
 struct ir_value *imp_gather(struct imp *im, struct ir_value *x, struct ir_value *index, int axis);
 struct ir_value *imp_gather_elements(struct imp *im, struct ir_value *x, struct ir_value *index, int axis);
-/* An index that may not count from the end: what is negative is none of the `size`. NULL operand: NULL. */
-struct ir_value *imp_from_zero(struct imp *im, struct ir_value *index, ir_expr size);
+/* An index that may not count from the end (base/index.h). NULL operand: NULL. */
+struct ir_value *imp_from_zero(struct imp *im, struct ir_value *index);
 struct ir_value *imp_pad(struct imp *im, struct ir_value *x, struct ir_value *fill, const ir_expr *before,
                          const ir_expr *after, const char *mode);
 /* axes of the result, ascending */

@@ -19,7 +19,7 @@ struct ir_value *imp_likelihood(struct imp *im, struct imp_labels_loss *l)
         l->kept = imp_bin(im, IR_ne, target, imp_int(im, TCC_I64, l->ignored));
         target = imp_select(im, l->kept, target, imp_int(im, TCC_I64, 0));
     }
-    target = imp_from_zero(im, target, l->logs ? imp_dim(l->logs, (int)axis) : NULL);
+    target = imp_from_zero(im, target);
     struct ir_value *picked = imp_gather_elements(im, l->logs, imp_unsqueeze(im, target, 1, &axis), (int)axis);
     struct ir_value *loss = imp_un(im, IR_neg, imp_squeeze(im, picked, 1, &axis));
     if (!loss)

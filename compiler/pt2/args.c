@@ -168,7 +168,9 @@ static struct pt2_value *number_named(struct pt2 *p, json_t **value)
     *value = inner;
     if (strcmp(kind, "as_name"))
         return NULL;
-    return json_is_string(inner) ? pt2_lookup(p, json_string_value(inner)) : NULL;
+    struct pt2_value *v = json_is_string(inner) ? pt2_lookup(p, json_string_value(inner)) : NULL;
+    p->reads = p->reads || (v && v->read);
+    return v;
 }
 
 ir_expr pt2_known_size(struct pt2 *p, json_t *item)

@@ -528,6 +528,7 @@ static bool bind_outputs(struct pt2 *p, json_t *node, const struct aten_row *row
         v->e = exprs[k];
         v->refused = refused || (!outs[k] && !exprs[k]);
         v->number = !pt2_meta(p, name);
+        v->read = v->number && p->reads;
         v->complex = pt2_out_complex(p, k);
         v->node = node;
         v->index = k;
@@ -569,9 +570,10 @@ static bool import_node(struct pt2 *p, json_t *node)
         row = in_place; /* another view of `self`, by the name that the program goes on with */
         in_place = NULL;
     }
-    bool outer_stops = p->no_gradient;
+    bool outer_stops = p->no_gradient, outer_reads = p->reads;
     p->node = node;
     p->made = NULL;
+    p->reads = false;
     p->no_gradient = pt2_core_stops(p, node) || outer_stops;
     pt2_core_note(p, node);
     int n = count_outputs(p), errors = ir_nerrors(p->ctx);
@@ -594,6 +596,7 @@ static bool import_node(struct pt2 *p, json_t *node)
     p->outs = outer_outs;
     p->out_exprs = outer_exprs;
     p->no_gradient = outer_stops;
+    p->reads = outer_reads;
     return fine;
 }
 

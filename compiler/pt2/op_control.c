@@ -99,6 +99,7 @@ static bool call(struct pt2 *p, const struct subgraph *g, const struct operands 
         v->v = in->v[k];
         v->e = in->e[k];
         v->number = in->number[k];
+        v->read = in->name[k] && in->name[k]->read;
         if (names && in->name[k] && !v->number) {
             v->complex = in->name[k]->complex;
             pt2_look_at(v, in->name[k]);
@@ -385,5 +386,7 @@ bool aten_wrap(struct pt2 *p)
     p->no_gradient = outer;
     p->autocast = outer_autocast;
     p->made = made;
-    return fine && give(p, g.nout, outs);
+    for (size_t k = 0; k < g.nout && fine; k++) /* a size that the graph computes stays one */
+        fine = made[k]->number && made[k]->e ? pt2_out_e(p, (int)k, made[k]->e) : pt2_out(p, (int)k, outs[k]);
+    return fine;
 }

@@ -369,6 +369,7 @@ bool aten_item(struct pt2 *p)
 {
     struct ir_value *x = pt2_need(p, "self");
     ir_expr e;
+    p->reads = true;
     if (!x)
         return false;
     if (tcc_is_int(imp_dtype(x)))
@@ -385,14 +386,17 @@ bool aten_nothing(struct pt2 *p)
     return true;
 }
 
-/* _assert_async(self, assert_msg): all elements hold. */
-bool aten_assert_async(struct pt2 *p)
+/* _assert_async(self, assert_msg) and _assert_scalar, whose self is a number of the program: all elements hold. What is
+ * said of sizes alone is the exporter's doing: of a result whose size the data decide it takes for granted that it has
+ * two elements at least. */
+bool aten_assert(struct pt2 *p)
 {
-    struct ir_value *holds = imp_cast(p->im, pt2_need(p, "self"), TCC_BOOL);
+    bool number;
+    struct ir_value *holds = imp_cast(p->im, pt2_operand(p, "self", &number), TCC_BOOL);
     const char *message = pt2_s(p, "assert_msg", "an assertion of the program does not hold");
     const struct ir_tensor *known = holds ? ir_const_of(holds) : NULL;
     struct pt2_check check = {p->im->b.where, holds, message};
-    if (holds && !(known && known->nelems == 1 && *(const bool *)ir_tensor_at(known, 0)))
+    if (holds && !(number && !p->reads) && !(known && known->nelems == 1 && *(const bool *)ir_tensor_at(known, 0)))
         VEC_PUSH(p->ctx, p->checks, check);
     return holds != NULL;
 }

@@ -64,10 +64,13 @@ bool aten_upsample(struct pt2 *p)
     } else {
         for (int k = 0; wanted != n && k < n; k++) {
             int64_t size;
-            if (!ir_is_const(imp_dim(x, k + 2), &size))
+            if (ir_is_const(imp_dim(x, k + 2), &size))
+                sizes[k + 2] = ir_const(p->ctx, (int64_t)floor((double)size * scales[k]));
+            else if (scales[k] >= 1 && scales[k] < 1e9 && scales[k] == floor(scales[k]))
+                sizes[k + 2] = ir_mulc(p->ctx, imp_dim(x, k + 2), (int64_t)scales[k]);
+            else
                 return imp_open_size(im, imp_dim(x, k + 2), NULL,
-                                     "align_corners by a scale of a size known only at run time");
-            sizes[k + 2] = ir_const(p->ctx, (int64_t)floor((double)size * scales[k]));
+                                     "align_corners by a broken scale of a size known only at run time");
         }
     }
     const char *where = arg == NEAREST ? "asymmetric" : aligned ? "align_corners" : "half_pixel";
@@ -490,7 +493,7 @@ bool aten_embedding_bag(struct pt2 *p)
     pt2_ignore(p, "scale_grad_by_freq", "sparse");
     if (!offsets || imp_rank(index) != 1 || imp_rank(offsets) != 1)
         return false;
-    index = imp_from_zero(p->im, imp_cast(im, index, TCC_I64), imp_dim(w, 0));
+    index = imp_from_zero(p->im, imp_cast(im, index, TCC_I64));
     offsets = imp_cast(im, offsets, TCC_I64);
     ir_expr n = imp_dim(index, 0),
             bags = ir_addc(p->ctx, imp_dim(offsets, 0), pt2_b(p, "include_last_offset", false) ? -1 : 0);

@@ -16,7 +16,7 @@ bool aten_gather(struct pt2 *p)
         return false;
     if (!imp_rank(x))
         return pt2_out(p, 0, pt2_expand_as(p, x, index));
-    index = imp_from_zero(p->im, index, imp_dim(x, (int)axis));
+    index = imp_from_zero(p->im, index);
     return pt2_out(p, 0, imp_gather_elements(p->im, x, index, (int)axis));
 }
 
@@ -28,7 +28,7 @@ bool aten_index_select(struct pt2 *p)
         return false;
     if (!imp_rank(x))
         return pt2_out(p, 0, x);
-    index = imp_from_zero(p->im, imp_rank(index) ? index : imp_to_rank(p->im, index, 1), imp_dim(x, (int)axis));
+    index = imp_from_zero(p->im, imp_rank(index) ? index : imp_to_rank(p->im, index, 1));
     return pt2_out(p, 0, imp_gather(p->im, x, index, (int)axis));
 }
 
@@ -38,7 +38,7 @@ bool aten_embedding(struct pt2 *p)
     struct ir_value *w = pt2_need(p, "weight"), *index = w ? pt2_need(p, "indices") : NULL;
     int64_t padding = pt2_i(p, "padding_idx", -1), last;
     pt2_ignore(p, "scale_grad_by_freq", "sparse");
-    struct ir_value *y = index ? imp_gather(p->im, w, imp_from_zero(p->im, index, imp_dim(w, 0)), 0) : NULL;
+    struct ir_value *y = index ? imp_gather(p->im, w, imp_from_zero(p->im, index), 0) : NULL;
     if (y && p->im->train && padding >= 0) {
         last = imp_rank(index);
         struct ir_value *padded = imp_bin(p->im, IR_eq, index, imp_like(p->im, index, (double)padding));
@@ -129,7 +129,7 @@ bool aten_scatter(struct pt2 *p)
         return imp_unsupported(im, "reduce '%s'", reduce);
     src = imp_cast(im, src, imp_dtype(x));
     bool scalar = !imp_rank(x);
-    index = imp_from_zero(p->im, index, scalar ? ir_const(p->ctx, 1) : imp_dim(x, (int)axis));
+    index = imp_from_zero(p->im, index);
     if (!index)
         return false;
     if (scalar) { /* as vectors of one */
@@ -168,7 +168,7 @@ bool aten_index_add(struct pt2 *p)
     if (!src || !imp_rank(x) || !pt2_axis(p, "dim", 0, imp_rank(x), &axis))
         return false;
     index = imp_rank(index) ? index : imp_to_rank(im, index, 1);
-    index = arg == 2 ? index : imp_from_zero(p->im, index, imp_dim(x, (int)axis)); /* index_fill counts from the end */
+    index = arg == 2 ? index : imp_from_zero(p->im, index); /* index_fill counts from the end */
     if (!index)
         return false;
     index = of_slices(p, x, index, axis, &src);
@@ -189,7 +189,7 @@ bool aten_index_reduce(struct pt2 *p)
         return src && imp_bad(p->im, "a tensor with dims is expected");
     if (!*reduce || !scatter_mode(reduce))
         return imp_bad(p->im, "reduce '%s'; prod, mean, amax or amin is expected", reduce);
-    index = imp_from_zero(p->im, imp_rank(index) ? index : imp_to_rank(p->im, index, 1), imp_dim(x, (int)axis));
+    index = imp_from_zero(p->im, imp_rank(index) ? index : imp_to_rank(p->im, index, 1));
     index = index ? of_slices(p, x, index, axis, &src) : NULL;
     return index && src && pt2_out(p, 0, combined(p, x, index, src, axis, reduce, include));
 }
@@ -458,6 +458,6 @@ bool aten_one_hot(struct pt2 *p)
         return x && imp_unsupported(p->im, "a number of classes that the data decides");
     int64_t last = imp_rank(x);
     struct ir_value *all = imp_iota(p->im, 1, &classes, 0, TCC_I64);
-    x = imp_gather(p->im, all, imp_from_zero(p->im, imp_cast(p->im, x, TCC_I64), classes), 0); /* itself, or an error */
+    x = imp_gather(p->im, all, imp_from_zero(p->im, imp_cast(p->im, x, TCC_I64)), 0); /* itself, or an error */
     return x && pt2_out(p, 0, imp_bin(p->im, IR_eq, imp_unsqueeze(p->im, x, 1, &last), all));
 }

@@ -203,6 +203,8 @@ static bool repeat_each(struct pt2 *p, struct ir_value *x, int64_t axis, ir_expr
 static struct ir_value *sources(struct pt2 *p, struct ir_value *repeats)
 {
     struct imp *im = p->im;
+    if (!imp_check_all(im, repeats, ir_const(p->ctx, IMP_MAX_DIM), "a number of repeats"))
+        return NULL;
     repeats = imp_cast(im, repeats, TCC_I64);
     struct ir_value *ends = repeats ? imp_op(im, IR_cumsum, 1, &repeats, IR_ATTRS(ir_attr_i(IR_ATTR_axis, 0))) : NULL;
     int64_t first = 0, last = 1;

@@ -263,8 +263,7 @@ bool aten_multi_margin_loss(struct pt2 *p)
     x = imp_to_rank(im, x, 2);
     target = imp_to_rank(im, target, 1);
     const int64_t last = 1;
-    struct ir_value *weight = pt2_t(p, "weight"),
-                    *class = imp_from_zero(p->im, imp_unsqueeze(im, target, 1, &last), imp_dim(x, 1));
+    struct ir_value *weight = pt2_t(p, "weight"), *class = imp_from_zero(p->im, imp_unsqueeze(im, target, 1, &last));
     struct ir_value *own = imp_gather_elements(im, x, class, 1);
     struct ir_value *over =
         own ? imp_un(im, IR_relu, imp_bin(im, IR_add, imp_bin(im, IR_sub, imp_like(im, x, margin), own), x)) : NULL;

@@ -301,7 +301,7 @@ bool aten_embedding_renorm(struct pt2 *p)
     if (!index || imp_rank(x) != 2)
         return index && imp_bad(im, "%s; a table of rows is expected", ir_type_text(p->ctx, x->type));
     const int64_t behind = 1;
-    index = pt2_flat(p, imp_from_zero(p->im, index, imp_dim(x, 0)));
+    index = pt2_flat(p, imp_from_zero(p->im, index));
     struct ir_value *in[] = {imp_splat(im, TCC_I32, 0, 1, x->type->dim), index,
                              index ? imp_splat(im, TCC_I32, 1, 1, index->type->dim) : NULL};
     struct ir_value *read = in[2] ? imp_op(im, IR_scatter_elements, 3, in,

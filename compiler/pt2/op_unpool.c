@@ -36,7 +36,7 @@ bool aten_max_unpool(struct pt2 *p)
             flat[outer] = ir_mul(p->ctx, flat[outer], dims[k]);
     }
     struct ir_value *in[] = {imp_splat(p->im, imp_dtype(x), 0, outer + 1, flat),
-                             imp_from_zero(p->im, joined(p, index, n), flat[outer]), joined(p, x, n)};
+                             imp_from_zero(p->im, joined(p, index, n)), joined(p, x, n)};
     struct ir_value *y = in[1] && in[2]
                              ? imp_op(p->im, IR_scatter_elements, 3, in,
                                       IR_ATTRS(ir_attr_i(IR_ATTR_axis, outer), ir_attr_s(IR_ATTR_mode, "none")))

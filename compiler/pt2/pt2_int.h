@@ -80,6 +80,7 @@ struct pt2_value {
     struct ir_value *v;
     ir_expr e;
     bool number; /* a Python number, not a tensor */
+    bool read;   /* ... that is made of a tensor's elements, not of sizes alone */
     bool complex; /* v holds pairs: its last axis, of 2, is none that the program knows */
     bool refused;
     /* A view: of what, made by which node of which graph as which of its results, from the operand's version `seen`; no
@@ -126,6 +127,7 @@ struct pt2 {
     int nouts;
     struct pt2_value **made;   /* by a node that calls a graph where it stands: what its results are names of */
     bool no_gradient;          /* in a graph in which none is recorded */
+    bool reads;                /* the node takes elements of tensors as numbers, or such numbers */
     enum tcc_dtype autocast;   /* that a region of torch.autocast lowers to; TCC_NONE: none does */
     struct pt2_value *instead; /* a view is made again of `instead_v`, not of this operand's value */
     struct ir_value *instead_v;

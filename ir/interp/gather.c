@@ -2,6 +2,7 @@
 /* gather.c - indexed moves: gather, gather_elements, gather_nd, scatter_elements, scatter_nd. */
 #include <string.h>
 
+#include "base/index.h"
 #include "ir/interp/interp_int.h"
 
 /* Index i of `index` into an axis of extent n, negative from the end; -1 after it_fail. */
@@ -10,7 +11,7 @@ static int64_t index_at(struct it_call *c, const struct ir_tensor *index, int64_
     int64_t v = tcc_load_i64(it_dtype(index), ir_tensor_at(index, i)), j = v < 0 ? v + n : v;
     if (j >= 0 && j < n)
         return j;
-    it_fail(c, TCC_EINDEX, "index %lld is outside an axis of %lld", (long long)v, (long long)n);
+    it_fail(c, TCC_EINDEX, "index %lld is outside an axis of %lld", (long long)tcc_index_told(v), (long long)n);
     return -1;
 }
 

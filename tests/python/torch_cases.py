@@ -835,7 +835,8 @@ def test_indices_below_zero_are_refused():
     def refuses(call, *inputs):
         try:
             call(*inputs)
-        except tccc.InputError:
+        except tccc.InputError as e:
+            assert "index -1 is outside" in str(e) or "non-negative" in str(e), e
             return True
         return False
 
@@ -881,6 +882,75 @@ def test_assertions():
     gradient, module.layer.weight.grad = module.layer.weight.grad, None
     module(x, y)[0].square().sum().backward()
     assert near(gradient, module.layer.weight.grad)
+
+
+def test_assertions_of_numbers():
+    """What export asserts of numbers that it reads from tensors (_assert_scalar) is checked at each call, and counts of repeats may not be negative."""
+    class Call(torch.nn.Module):
+        def __init__(self, f):
+            super().__init__()
+            self.forward = f
+
+    def counted(x, n):
+        k = n.item()
+        torch._check(k >= 2)
+        torch._check(k < 6)
+        return x * k + torch.ones(3)
+    m = tccc.compile(torch.export.export(Call(counted), (torch.randn(3), torch.tensor(4))), level=0)
+    x = torch.randn(3)
+    assert near(m(x, torch.tensor(5)), counted(x, torch.tensor(5)))
+    for n in 1, 6, -3:
+        raises(tccc.InputError, "Runtime assertion failed", m, x, torch.tensor(n))
+    repeats = {"of each": (lambda x, n: x.repeat_interleave(n, 0), (x,)), "of each, with a size": (lambda x, n: x.repeat_interleave(n, 0, output_size=6), (x,)),
+               "places": (lambda n: torch.repeat_interleave(n), ())}
+    for name, (f, given) in repeats.items():
+        m = tccc.compile(torch.export.export(Call(f), (*given, torch.tensor([1, 2, 3]))), level=0)
+        assert near(m(*given, torch.tensor([3, 0, 3])), f(*given, torch.tensor([3, 0, 3]))), name
+        raises(tccc.InputError, "a number of repeats is negative", m, *given, torch.tensor([4, -1, 3]))
+
+
+def test_sizes_of_regions():
+    """What a region computes of sizes (autocast, no_grad) is a size behind it, too."""
+    class Net(torch.nn.Module):
+        def forward(self, x, y):
+            with torch.autocast("cpu", enabled=False):
+                n = -x.shape[1]
+                a = y[:, n:] * 2
+            b = a.sin()
+            with torch.autocast("cpu", enabled=False):
+                return b + y[:, n:], x.shape[0] - n
+
+    m = tccc.compile(torch.export.export(Net(), (torch.randn(2, 3), torch.randn(2, 9)), dynamic_shapes=({0: torch.export.Dim.AUTO, 1: torch.export.Dim.AUTO},) * 2), level=0)
+    for sizes in (2, 3, 9), (4, 5, 6):
+        x, y = torch.randn(*sizes[:2]), torch.randn(sizes[0], sizes[2])
+        got, want = m(x, y), Net()(x, y)
+        assert near(got[0], want[0]) and int(got[1]) == want[1]
+
+
+def test_products_of_complex_tensors():
+    """Bilinear ops run on each pair of parts, linear ones on each part."""
+    class Call(torch.nn.Module):
+        def __init__(self, f):
+            super().__init__()
+            self.f = f
+
+        def forward(self, *x):
+            return torch.view_as_real(self.f(*(torch.view_as_complex(v) for v in x)))
+    for f, shapes in ((lambda a, b: torch.tensordot(a, b, ([1, 2], [0, 1])), ((2, 3, 4), (3, 4, 5))), (torch.inner, ((2, 3), (4, 3))), (torch.ger, ((2,), (3,))), (torch.kron, ((2, 3), (3, 2))),
+                      (torch.linalg.matmul, ((2, 3), (3, 2))), (torch.linalg.cross, ((2, 3), (2, 3))), (torch.tril, ((3, 4),)), (torch.triu, ((3, 4),)), (torch.trace, ((3, 3),)), (torch.rot90, ((3, 4),))):
+        x = tuple(torch.randn(*s, 2) for s in shapes)
+        assert near(tccc.compile(torch.export.export(Call(f), x), level=0)(*x), Call(f)(*x)), f
+
+
+def test_aligned_scales_of_open_sizes():
+    class Net(torch.nn.Module):
+        def forward(self, x):
+            return F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=True)
+    auto = torch.export.Dim.AUTO
+    m = tccc.compile(torch.export.export(Net(), (torch.randn(1, 2, 3, 4),), dynamic_shapes=({2: auto, 3: auto},)), level=0)
+    for size in (3, 4), (5, 7):
+        x = torch.randn(1, 2, *size)
+        assert near(m(x), Net()(x))
 
 
 def test_losses_at_their_edges():
