@@ -79,6 +79,9 @@ beside "networks as ONNX Runtime's optimiser and quantisers rewrite them, at -O0
 say "modules: small networks of many kinds, by both of PyTorch's exporters, run and trained"
 tap modules "$peers_dir/bin/python" "$top/tests/onnx/modules.py" "$build" "$build/modules"
 
+say "networks of libraries, exported, small, at two sizes, beside PyTorch"
+PYTHONPATH=$build/python tap "networks of libraries" "$peers_dir/bin/python" "$top/tests/python/networks.py"
+
 say "random networks: gradients beside PyTorch's"
 tap "random gradients" "$peers_dir/bin/python" "$top/tests/train/random_gradients.py" "$build" --count 100
 
