@@ -4,7 +4,7 @@
 # steps of whole networks; then their latency beside ONNX Runtime's (printed and kept in $build/logs, never judged).
 # TCCC_PEERS names an environment that tests/bench/setup-peers made; otherwise one is made in $build/peers.
 peers_dir=${TCCC_PEERS:-$build/peers}
-if ! "$peers_dir/bin/python" -c 'import torch, torchvision, transformers, onnxruntime' >/dev/null 2>&1; then
+if ! "$peers_dir/bin/python" -c 'import torch, torchvision, transformers, onnxruntime, timm, monai, torchaudio' >/dev/null 2>&1; then
     step "peers (PyTorch, ONNX Runtime)" sh "$top/tests/bench/setup-peers" "$peers_dir"
 fi
 models=${TCCC_MODELS:-$build/models}
