@@ -16,13 +16,14 @@ enum grad_form {
     GRAD_WHOLE,          /* v has the value's type */
     GRAD_SLICE,          /* v lies at start along axis, the rest is 0 */
     GRAD_PICK,           /* v lies at index[] along axis, which v does not have */
-    GRAD_PRODUCT         /* v' w (matrices of rank 2, of the value's element type) */
+    GRAD_PRODUCT         /* v' w (matrices of rank 2) */
 };
 struct cotangent {
     enum grad_form form;
     int axis;
     ir_expr start;
     struct ir_value *v, *w;      /* PICK: w is the index */
+    enum tcc_dtype to;           /* of a PRODUCT behind a cast: rounded to this; TCC_NONE: to the value's type */
 };
 struct grad_sum { VEC(struct cotangent) parts; };
 

@@ -372,7 +372,7 @@ static void give_late(struct loop *l, const struct late *late, struct ir_node *m
     int first = l->yields.n;
     struct ir_value *v = made->out[first + late->v], *w = late->w < 0 ? NULL : made->out[first + late->w];
     if (late->part.form == GRAD_PRODUCT) {
-        struct cotangent p = {.form = GRAD_PRODUCT, .v = rows(g, v), .w = rows(g, w)};
+        struct cotangent p = {.form = GRAD_PRODUCT, .v = rows(g, v), .w = rows(g, w), .to = late->part.to};
         grad_add_cotangent(g, late->capture, p);
         return;
     }

@@ -90,7 +90,15 @@ void grad_map(struct grad *g, struct ir_node *n)
     }
 }
 
+/* A product stays one: what turns the operand (a weight, which autocast casts behind its transposition) turns it too. */
 void grad_rule_cast(struct grad *g, struct ir_node *n)
 {
+    const struct grad_sum *sum = &g->sums[n->out[0]->id];
+    if (sum->parts.n == 1 && sum->parts.at[0].form == GRAD_PRODUCT && !sum->parts.at[0].to && grad_wants(g, n, 0)) {
+        struct cotangent p = sum->parts.at[0];
+        p.to = (enum tcc_dtype)n->out[0]->type->dtype;
+        grad_add_cotangent(g, n->in[0].value, p);
+        return;
+    }
     grad_give(g, n, 0, grad_out(g, n, 0));
 }

@@ -30,7 +30,7 @@ void grad_rule_transpose(struct grad *g, struct ir_node *n)
         back[perm[i]] = i;
     if (sum->parts.n == 1 && sum->parts.at[0].form == GRAD_PRODUCT && perm[0] == 1) { /* (v' w)' = w' v */
         struct cotangent p = sum->parts.at[0];
-        grad_add_cotangent(g, n->in[0].value, (struct cotangent){.form = GRAD_PRODUCT, .v = p.w, .w = p.v});
+        grad_add_cotangent(g, n->in[0].value, (struct cotangent){.form = GRAD_PRODUCT, .v = p.w, .w = p.v, .to = p.to});
         return;
     }
     grad_give(g, n, 0, ir_transpose_by(g->b, grad_out(g, n, 0), MUTANT(5, back, perm)));

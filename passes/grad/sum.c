@@ -89,9 +89,10 @@ static struct ir_value *tile(struct grad *g, struct grad_sum *s, ir_type t)
 /* A contribution as a value of the whole type. */
 static struct ir_value *whole(struct grad *g, const struct cotangent *p, ir_type t)
 {
+    enum tcc_dtype d = (enum tcc_dtype)t->dtype;
     switch (p->form) {
     case GRAD_PICK: return grad_put(g, t, p->axis, p->w, p->v);
-    case GRAD_PRODUCT: return grad_matmul(g, p->v, p->w, true, false, (enum tcc_dtype)t->dtype);
+    case GRAD_PRODUCT: return ir_cast_to(g->b, grad_matmul(g, p->v, p->w, true, false, p->to ? p->to : d), d);
     case GRAD_SLICE: return padded(g, p, t);
     case GRAD_WHOLE: break;
     }
