@@ -83,7 +83,8 @@ static void bind_dim(struct ag *g, int dim, LLVMValueRef v)
 /* Row r of the tile, or its last one. */
 static void bind_row(struct ag *g, LLVMValueRef r)
 {
-    bind_dim(g, g->a.r.row, em_least(g->e, add(g, g->lo, r), LLVMBuildSub(g->e->b, g->hi, em_i64(g->e, 1), "")));
+    LLVMValueRef right = LLVMBuildSub(g->e->b, g->hi, em_i64(g->e, 1), "");
+    bind_dim(g, g->a.r.row, em_least(g->e, add(g, g->lo, r), right));
 }
 
 /* An instruction's value in all lanes, its stage's instructions computed for the dims as they are bound. */
@@ -122,7 +123,8 @@ static void take_queries(struct ag *g)
     struct em_loop l;
     em_loop_begin(e, &l, em_below(e, times(g, pieces(g, g->rows, g->a.mr), g->a.mr)), em_i64(e, 1), "q");
     bind_row(g, l.iv);
-    LLVMValueRef to = at_element(g, part(g, g->at.q), times(g, l.iv, g->a.nd));
+    LLVMValueRef right = times(g, l.iv, g->a.nd);
+    LLVMValueRef to = at_element(g, part(g, g->at.q), right);
     for (int64_t d = 0; d < g->a.nd; d += g->a.lanes) {
         LLVMValueRef mask = const_mask(g, d, g->a.nd);
         lanes_along(g, g->a.r.d, em_i64(e, d), mask);
@@ -183,8 +185,8 @@ static void take_keys(struct ag *g, LLVMValueRef t0, LLVMValueRef n)
     int64_t panel = (int64_t)g->a.cv * g->a.lanes, whole = g->a.nd / g->a.lanes * g->a.lanes;
     LLVMValueRef cv = em_i64(e, g->a.cv);
     em_loop_begin(e, &l, em_below(e, times(g, pieces(g, n, panel), g->a.cv)), em_i64(e, 1), "keys");
-    LLVMValueRef to = add(g, times(g, LLVMBuildUDiv(e->b, l.iv, cv, ""), g->a.nd * panel),
-                          times(g, LLVMBuildURem(e->b, l.iv, cv, ""), g->a.lanes));
+    LLVMValueRef right = times(g, LLVMBuildURem(e->b, l.iv, cv, ""), g->a.lanes);
+    LLVMValueRef to = add(g, times(g, LLVMBuildUDiv(e->b, l.iv, cv, ""), g->a.nd * panel), right);
     to = at_element(g, part(g, g->at.keys), to);
     LLVMValueRef key = add(g, t0, times(g, l.iv, g->a.lanes));
     if (keys_are_lanes(g)) {
@@ -209,7 +211,8 @@ static void take_values(struct ag *g, LLVMValueRef t0, LLVMValueRef n)
         return;
     int64_t width = at_round(g->a.ne, g->a.lanes);
     em_loop_begin(e, &l, em_below(e, n), em_i64(e, 1), "v");
-    LLVMValueRef to = at_element(g, part(g, g->at.values), times(g, l.iv, width));
+    LLVMValueRef right = times(g, l.iv, width);
+    LLVMValueRef to = at_element(g, part(g, g->at.values), right);
     bind_dim(g, g->a.r.t, add(g, t0, l.iv));
     for (int64_t x = 0; x < g->a.ne; x += g->a.lanes) {
         lanes_along(g, g->a.r.e, em_i64(e, x), const_mask(g, x, g->a.ne));
@@ -269,7 +272,8 @@ static void tile_steps(struct ag *g, struct tile *t, LLVMValueRef from, LLVMValu
         t->acc[i] = em_loop_carry(e, &l, t->acc[i]);
     for (int u = 0; u < unroll; u++) {
         LLVMValueRef i = u ? add(g, l.iv, em_i64(e, u)) : l.iv;
-        tile_step(g, t, at_element(g, t->a, i), at_element(g, t->b, LLVMBuildMul(e->b, i, t->b_step, "")));
+        LLVMValueRef right = at_element(g, t->b, LLVMBuildMul(e->b, i, t->b_step, ""));
+        tile_step(g, t, at_element(g, t->a, i), right);
         for (int64_t d = 0; t->ahead && d < g->a.nd; d += g->a.lanes)
             fetch(g, g->a.r.load_k, g->a.off_k, g->a.r.d, em_i64(e, d), add(g, t->ahead, i));
     }
@@ -298,12 +302,15 @@ static void block_scores(struct ag *g, LLVMValueRef row, LLVMValueRef npanels)
     int64_t panel = (int64_t)g->a.cv * g->a.lanes;
     em_loop_begin(e, &l, em_below(e, npanels), em_i64(e, 1), "panel");
     struct tile t = {.cv = g->a.cv, .a_row = g->a.nd, .b_step = em_i64(e, panel), .op_b = -1};
-    t.a = at_element(g, part(g, g->at.q), times(g, row, g->a.nd));
-    t.b = at_element(g, part(g, g->at.keys), times(g, l.iv, panel * g->a.nd));
+    LLVMValueRef right = times(g, row, g->a.nd);
+    t.a = at_element(g, part(g, g->at.q), right);
+    LLVMValueRef second = times(g, l.iv, panel * g->a.nd);
+    t.b = at_element(g, part(g, g->at.keys), second);
     for (int i = 0; i < g->a.mr * t.cv; i++)
         t.acc[i] = LLVMConstNull(g->vec);
     tile_sum(g, &t, em_i64(e, g->a.nd));
-    LLVMValueRef to = at_element(g, part(g, g->at.scores), times(g, l.iv, panel));
+    LLVMValueRef other = times(g, l.iv, panel);
+    LLVMValueRef to = at_element(g, part(g, g->at.scores), other);
     for (int r = 0; r < g->a.mr; r++)
         for (int c = 0; c < t.cv; c++)
             store(g, at_element(g, to, em_i64(e, (int64_t)r * g->a.block + (int64_t)c * g->a.lanes)),
@@ -379,7 +386,8 @@ static void row_scores(struct ag *g, LLVMValueRef t0, LLVMValueRef nvectors)
 
 static LLVMValueRef score_row(struct ag *g, LLVMValueRef r)
 {
-    return at_element(g, part(g, g->at.scores), times(g, r, g->a.block));
+    LLVMValueRef right = times(g, r, g->a.block);
+    return at_element(g, part(g, g->at.scores), right);
 }
 
 /* The largest lane. NaN may get lost: the weights that are made of the scores have it. */
@@ -436,7 +444,9 @@ static void block_tops(struct ag *g, LLVMValueRef row, LLVMValueRef t0, LLVMValu
     if (!never_cut)
         most = mask_scores(g, scores, t0, whole, nvectors, true, most);
     LLVMValueRef top = largest(g, most);
-    LLVMValueRef kept = at_element(g, part(g, g->at.tops), add(g, row, l.iv)), old = load(g, kept, 1);
+    LLVMValueRef right = add(g, row, l.iv);
+    LLVMValueRef kept = at_element(g, part(g, g->at.tops), right);
+    LLVMValueRef old = load(g, kept, 1);
     store(g, at_element(g, part(g, g->at.fixes), l.iv), old);
     store(g, kept, larger(g, larger(g, top, old), em_fp(e->t_f32, -FLT_MAX)));
     em_loop_end(e, &l);
@@ -448,7 +458,8 @@ static void block_fixes(struct ag *g, LLVMValueRef row)
     struct em *e = g->e;
     for (int r = 0; r < g->a.mr && !g->single; r += g->a.lanes) {
         LLVMValueRef p = at_element(g, part(g, g->at.fixes), em_i64(e, r));
-        LLVMValueRef tops = load(g, at_element(g, part(g, g->at.tops), add(g, row, em_i64(e, r))), g->a.lanes);
+        LLVMValueRef right = add(g, row, em_i64(e, r));
+        LLVMValueRef tops = load(g, at_element(g, part(g, g->at.tops), right), g->a.lanes);
         store(g, p, exponential(g, LLVMBuildFSub(e->b, load(g, p, g->a.lanes), tops, "")));
     }
 }
@@ -502,7 +513,8 @@ static void block_means(struct ag *g, LLVMValueRef row, LLVMValueRef t0, LLVMVal
         t.b = part(g, g->at.values + x);
         t.b_step = em_i64(e, width);
     }
-    LLVMValueRef means = at_element(g, part(g, g->at.means + x), times(g, row, width));
+    LLVMValueRef right = times(g, row, width);
+    LLVMValueRef means = at_element(g, part(g, g->at.means + x), right);
     for (int r = 0; r < g->a.mr; r++)
         for (int c = 0; c < cv; c++) {
             t.acc[r * cv + c] = LLVMConstNull(g->vec);
@@ -558,7 +570,8 @@ static void clear_rows(struct ag *g)
     store(g, at_element(g, part(g, g->at.tops), l.iv), em_fp(e->t_f32, -INFINITY));
     store(g, at_element(g, part(g, g->at.sums), l.iv), em_fp(e->t_f32, 0));
     int64_t width = at_round(g->a.ne, g->a.lanes);
-    LLVMValueRef to = at_element(g, part(g, g->at.means), times(g, l.iv, width));
+    LLVMValueRef right = times(g, l.iv, width);
+    LLVMValueRef to = at_element(g, part(g, g->at.means), right);
     for (int64_t x = 0; x < width; x += g->a.lanes)
         store(g, at_element(g, to, em_i64(e, x)), LLVMConstNull(g->vec));
     em_loop_end(e, &l);
@@ -572,7 +585,8 @@ static void finish_rows(struct ag *g)
     int64_t width = at_round(g->a.ne, g->a.lanes);
     em_loop_begin(e, &l, em_below(e, g->rows), em_i64(e, 1), "finish");
     bind_dim(g, g->a.r.row, add(g, g->lo, l.iv));
-    LLVMValueRef from = at_element(g, part(g, g->at.means), times(g, l.iv, width));
+    LLVMValueRef right = times(g, l.iv, width);
+    LLVMValueRef from = at_element(g, part(g, g->at.means), right);
     LLVMValueRef sum = load(g, at_element(g, part(g, g->at.sums), l.iv), 1);
     for (int64_t x = 0; x < g->a.ne; x += g->a.lanes) {
         lanes_along(g, g->a.r.e, em_i64(e, x), const_mask(g, x, g->a.ne));

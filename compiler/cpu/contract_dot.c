@@ -179,11 +179,14 @@ LLVMValueRef cg_product(struct cg *g, bool shifted, LLVMValueRef a, LLVMValueRef
                                         : LLVMBuildAdd(e->b, acc, LLVMBuildMul(e->b, a, b, ""), "");
     if (half_sums(g)) {
         LLVMTypeRef t = cg_dot_sums(g, false);
-        return em_fma(e, LLVMBuildBitCast(e->b, a, t, ""), LLVMBuildBitCast(e->b, b, t, ""), acc);
+        LLVMValueRef right = LLVMBuildBitCast(e->b, b, t, "");
+        return em_fma(e, LLVMBuildBitCast(e->b, a, t, ""), right, acc);
     }
     if (ct_half(&g->c) || !em_cpu(e)->multiplies_bf16) {
-        for (int i = 1; i >= 0; i--)
-            acc = em_fma(e, one_of_pairs(g, a, i), one_of_pairs(g, b, i), acc);
+        for (int i = 1; i >= 0; i--) {
+            LLVMValueRef second = one_of_pairs(g, b, i);
+            acc = em_fma(e, one_of_pairs(g, a, i), second, acc);
+        }
         return acc;
     }
     return cpu_dot_bf16(e, a, b, acc);
@@ -335,8 +338,8 @@ static LLVMValueRef point_of(struct cg *g, int value, int which, const LLVMValue
     if (!g->c.dot_n || !which)
         return em_splat(e, cg_operand_value(g, value), g->lanes);
     LLVMValueRef at = LLVMBuildMul(e->b, part[g->c.nks - 1], em_i64(e, g->c.depth), "");
-    LLVMValueRef exists =
-        LLVMBuildICmp(e->b, LLVMIntSLT, LLVMBuildAdd(e->b, at, em_i64(e, which), ""), em_expr(e, g->c.dot_n), "");
+    LLVMValueRef right = em_expr(e, g->c.dot_n);
+    LLVMValueRef exists = LLVMBuildICmp(e->b, LLVMIntSLT, LLVMBuildAdd(e->b, at, em_i64(e, which), ""), right, "");
     LLVMTypeRef t = em_vec(em_reg_type(e, (enum tcc_dtype)g->c.k->insns[value].dtype), g->lanes);
     em_if_begin(e, &f, exists);
     LLVMValueRef v = em_splat(e, cg_operand_value(g, value), g->lanes);

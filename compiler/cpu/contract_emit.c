@@ -118,10 +118,10 @@ static void rows_guarded(struct cg *g, LLVMValueRef x, int cv)
         } else {
             struct em_if f;
             LLVMValueRef at = em_i64(e, r);
-            if (tiled)
-                em_if_begin(e, &f,
-                            LLVMBuildAnd(e->b, LLVMBuildICmp(e->b, LLVMIntSLE, g->rows.lo, at, ""),
-                                         LLVMBuildICmp(e->b, LLVMIntSLT, at, g->rows.hi, ""), ""));
+            if (tiled) {
+                LLVMValueRef right = LLVMBuildICmp(e->b, LLVMIntSLT, at, g->rows.hi, "");
+                em_if_begin(e, &f, LLVMBuildAnd(e->b, LLVMBuildICmp(e->b, LLVMIntSLE, g->rows.lo, at, ""), right, ""));
+            }
             cg_micro(g, x, at, (int)size, cv, em_span_holds(inner, r, r + size) ? CG_ALL_ROWS : r);
             if (tiled)
                 em_if_end(e, &f);
@@ -258,8 +258,8 @@ static LLVMValueRef rows_short(struct cg *g, LLVMValueRef x, int cv)
     struct em *e = g->e;
     struct em_if f;
     LLVMValueRef rows = em_expr(e, g->c.rows), done = NULL;
-    LLVMValueRef all = LLVMBuildAnd(e->b, LLVMBuildICmp(e->b, LLVMIntEQ, g->rows.lo, em_i64(e, 0), ""),
-                                    LLVMBuildICmp(e->b, LLVMIntEQ, g->rows.hi, rows, ""), "");
+    LLVMValueRef right = LLVMBuildICmp(e->b, LLVMIntEQ, g->rows.hi, rows, "");
+    LLVMValueRef all = LLVMBuildAnd(e->b, LLVMBuildICmp(e->b, LLVMIntEQ, g->rows.lo, em_i64(e, 0), ""), right, "");
     for (int i = 0; i < 2; i++) {
         int n = edge_rows(g, cv, false, i), n_last = edge_rows(g, cv, true, i);
         if (n < 2 || n_last < 2)
@@ -418,11 +418,13 @@ static void pack_b_steps(struct cg *g, LLVMValueRef x, int cv, LLVMValueRef at, 
         em_set_lanes(e, NULL, 1, NULL);
         cg_bind_k(g, part, 0);
         cg_column_lanes(g, x, c);
-        if (g->c.depth > 1)
-            em_store(e, TCC_I32, cg_gepc(g, p, c * vector), cg_dot_of(g, g->c.dot_b, part), NULL, -1);
-        else
-            em_store(e, g->c.dtype, cg_gepc(g, p, c * vector), em_splat(e, cg_operand_value(g, g->c.val_b), g->lanes),
-                     NULL, -1);
+        if (g->c.depth > 1) {
+            LLVMValueRef value = cg_dot_of(g, g->c.dot_b, part);
+            em_store(e, TCC_I32, cg_gepc(g, p, c * vector), value, NULL, -1);
+        } else {
+            LLVMValueRef right = em_splat(e, cg_operand_value(g, g->c.val_b), g->lanes);
+            em_store(e, g->c.dtype, cg_gepc(g, p, c * vector), right, NULL, -1);
+        }
     }
     em_set_lanes(e, NULL, 1, NULL);
     em_loop_end(e, &l);
@@ -516,7 +518,8 @@ static void pack_a(struct cg *g)
             mask = em_tail_mask(e, LLVMBuildSub(e->b, n, v.iv, ""), w);
         em_set_lanes(e, g->c.k->dims[g->c.ks[last].dim].var, w, mask);
     }
-    em_store(e, g->c.dtype, cg_gep(g, row, at), em_splat(e, cg_operand_value(g, g->c.val_a), w), mask, -1);
+    LLVMValueRef value = em_splat(e, cg_operand_value(g, g->c.val_a), w);
+    em_store(e, g->c.dtype, cg_gep(g, row, at), value, mask, -1);
     em_set_lanes(e, NULL, 1, NULL);
     em_loop_end(e, &v);
     cg_k_loops_end(g, l, last);

@@ -170,9 +170,10 @@ static void step_squares(struct sum *s, LLVMValueRef a, LLVMValueRef b, struct e
     struct cg *g = s->g;
     int64_t lo = rows.lo / 2 * 2;
     struct cg_pair pair[CPU_TILE_SUMS];
-    for (int64_t r = lo; r < rows.hi; r += 2)
-        pair[r - lo] =
-            cg_load_pair(g, r < rows.lo ? NULL : row_at(s, a, r), r + 1 < rows.hi ? row_at(s, a, r + 1) : NULL);
+    for (int64_t r = lo; r < rows.hi; r += 2) {
+        LLVMValueRef second = r + 1 < rows.hi ? row_at(s, a, r + 1) : NULL;
+        pair[r - lo] = cg_load_pair(g, r < rows.lo ? NULL : row_at(s, a, r), second);
+    }
     for (int c = 0; c < 2 * s->cv; c++) {
         int64_t at = s->vec_off[c / 2] + c % 2 * (g->lanes / 2) * g->per_step;
         LLVMValueRef bv = cg_dot_load(g, cg_gepc(g, b, at), g->lanes, g->c.k->insns[g->c.load_b].operand);
@@ -205,6 +206,13 @@ static void step(struct sum *s, LLVMValueRef a, LLVMValueRef b, struct em_span r
         for (int c = 0; c < s->cv; c++)
             s->acc[r * s->cv + c] = cg_product(g, s->shifted, av, bv[c], s->acc[r * s->cv + c]);
     }
+}
+
+/* The i-th of steps along a level. */
+static void step_at(struct sum *s, int level, LLVMValueRef a, LLVMValueRef b, int64_t i, struct em_span rows)
+{
+    LLVMValueRef at_b = cg_gepc(s->g, b, i * s->sb[level]);
+    step(s, cg_gepc(s->g, a, i * s->sa[level]), at_b, rows);
 }
 
 /* Several steps: of each row one load of A, whose lanes they take one after the other. */
@@ -479,15 +487,16 @@ static void points(struct sum *s, LLVMValueRef a, LLVMValueRef b, struct em_rang
     if (by_lane)
         steps_by_lane(s, pa, pb, active);
     for (int i = 0; i < u && !by_lane; i++)
-        step(s, i ? cg_gepc(g, pa, i * s->sa[level]) : pa, i ? cg_gepc(g, pb, i * s->sb[level]) : pb, active);
+        step_at(s, level, pa, pb, i, active);
     carry_end(s, &l, active);
     if (n != CT_DYN) {
         for (int64_t i = MUTANT(161, n / u * u, n); i < n; i++)
-            step(s, cg_gepc(g, a, i * s->sa[level]), cg_gepc(g, b, i * s->sb[level]), active);
+            step_at(s, level, a, b, i, active);
     } else if (u > 1) {
         em_loop_begin(e, &l, parts.rest, em_i64(e, 1), "krest");
         carry(s, &l, active);
-        step(s, offset_of(s, a, level, l.iv, false), offset_of(s, b, level, l.iv, true), active);
+        LLVMValueRef other = offset_of(s, b, level, l.iv, true);
+        step(s, offset_of(s, a, level, l.iv, false), other, active);
         carry_end(s, &l, active);
     }
 }
@@ -498,7 +507,8 @@ static void one_part(struct sum *s, LLVMValueRef a, LLVMValueRef b, LLVMValueRef
     LLVMValueRef so_far[CPU_TILE_SUMS];
     int level = s->g->c.nks - 1;
     part_begin(s, so_far);
-    points(s, offset_of(s, a, level, at, false), offset_of(s, b, level, at, true), em_below(s->g->e, n));
+    LLVMValueRef right = offset_of(s, b, level, at, true);
+    points(s, offset_of(s, a, level, at, false), right, em_below(s->g->e, n));
     part_end(s, so_far);
 }
 
@@ -522,7 +532,6 @@ static void innermost_parts(struct sum *s, LLVMValueRef a, LLVMValueRef b, struc
 
 static void innermost(struct sum *s, int level, LLVMValueRef a, LLVMValueRef b)
 {
-    struct cg *g = s->g;
     int64_t small = crowded(s) ? 1 : s->mr * s->cv >= 16 ? 3 : 8;
     struct em_span active = active_rows(s);
     if (active.lo == active.hi)
@@ -531,7 +540,7 @@ static void innermost(struct sum *s, int level, LLVMValueRef a, LLVMValueRef b)
     int64_t n = known_points(all);
     if (n != CT_DYN && n <= small && (s->sa[level] != CT_DYN && s->sb[level] != CT_DYN)) {
         for (int i = 0; i < n; i++)
-            step(s, cg_gepc(g, a, i * s->sa[level]), cg_gepc(g, b, i * s->sb[level]), active);
+            step_at(s, level, a, b, i, active);
         return;
     }
     (level == s->part_level ? innermost_parts : points)(s, a, b, all);
@@ -570,7 +579,8 @@ static void nest_points(struct sum *s, int level, LLVMValueRef a, LLVMValueRef b
     struct em_loop l;
     em_loop_begin(e, &l, all, em_i64(e, 1), "k");
     carry(s, &l, em_span(0, s->mr));
-    nest(s, level + 1, offset_of(s, a, level, l.iv, false), offset_of(s, b, level, l.iv, true));
+    LLVMValueRef right = offset_of(s, b, level, l.iv, true);
+    nest(s, level + 1, offset_of(s, a, level, l.iv, false), right);
     carry_end(s, &l, em_span(0, s->mr));
 }
 
@@ -604,7 +614,8 @@ static void nest(struct sum *s, int level, LLVMValueRef a, LLVMValueRef b)
     carry(s, &l, em_span(0, s->mr));
     part_begin(s, so_far);
     if (s->part == 1) {
-        nest(s, level + 1, offset_of(s, a, level, l.iv, false), offset_of(s, b, level, l.iv, true));
+        LLVMValueRef right = offset_of(s, b, level, l.iv, true);
+        nest(s, level + 1, offset_of(s, a, level, l.iv, false), right);
     } else {
         nest_points(s, level, a, b, em_first(e, all, l.iv, em_i64(e, s->part)));
     }

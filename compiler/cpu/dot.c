@@ -47,8 +47,9 @@ static V in_parts(struct em *e, V a, V b, V acc, dot_fn *dot)
         V part[2];
         for (int i = 0; i < 2; i++) {
             int from = i * lanes / 2, n = lanes / 2;
-            part[i] =
-                in_parts(e, lanes_from(e, a, from, n), lanes_from(e, b, from, n), lanes_from(e, acc, from, n), dot);
+            LLVMValueRef right = lanes_from(e, acc, from, n);
+            LLVMValueRef second = lanes_from(e, b, from, n);
+            part[i] = in_parts(e, lanes_from(e, a, from, n), second, right, dot);
         }
         int order[EM_MAX_LANES];
         for (int i = 0; i < lanes; i++)

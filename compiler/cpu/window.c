@@ -429,10 +429,10 @@ static void tap(struct wg *g, LLVMValueRef *at)
             const struct kn_insn *red = &k->insns[g->w.red[i]];
             const struct kn_insn *arg = &k->insns[red->arg[0]];
             if (red->reducer == KN_SUM && tcc_is_float(red->dtype) && red->dtype == arg->dtype &&
-                arg->code == KN_SCALAR && arg->op == IR_mul)
-                g->acc[i][r] = em_fma(e, em_splat(e, e->value[arg->arg[0]], g->w.lanes),
-                                      em_splat(e, e->value[arg->arg[1]], g->w.lanes), g->acc[i][r]);
-            else
+                arg->code == KN_SCALAR && arg->op == IR_mul) {
+                LLVMValueRef right = em_splat(e, e->value[arg->arg[1]], g->w.lanes);
+                g->acc[i][r] = em_fma(e, em_splat(e, e->value[arg->arg[0]], g->w.lanes), right, g->acc[i][r]);
+            } else
                 g->acc[i][r] = em_reduce_step(e, red->reducer, red->dtype, g->acc[i][r],
                                               em_splat(e, e->value[red->arg[0]], g->w.lanes));
         }
@@ -571,7 +571,8 @@ static LLVMValueRef fold(struct wg *g, LLVMValueRef *v, int n)
     for (int seg = g->w.lanes; seg > 1; seg /= 2) {
         for (int i = 0; i < (n + 1) / 2; i++) {
             LLVMValueRef a = v[2 * i], b = n > 1 ? v[2 * i + 1] : NULL;
-            v[i] = LLVMBuildFAdd(e->b, halves(e, a, b, seg, 0), halves(e, a, b, seg, 1), "");
+            LLVMValueRef right = halves(e, a, b, seg, 1);
+            v[i] = LLVMBuildFAdd(e->b, halves(e, a, b, seg, 0), right, "");
         }
         n = (n + 1) / 2;
     }
@@ -672,7 +673,9 @@ static struct em_edges edges_at_run_time(struct wg *g)
         first = ir_max(w->ctx, first, ir_ceildiv(w->ctx, ir_sub(w->ctx, t->lo, t->rest), c));
         last = ir_max(w->ctx, last, ir_sub(w->ctx, n, ir_ceildiv(w->ctx, ir_sub(w->ctx, t->hi, reach), c)));
     }
-    return em_peel(e, em_points(e, w->row), em_expr(e, first), em_expr(e, last));
+    LLVMValueRef right = em_expr(e, last);
+    LLVMValueRef second = em_expr(e, first);
+    return em_peel(e, em_points(e, w->row), second, right);
 }
 
 /* Register tiles of `rows`, as many as there are in r. Returns the rest. */
@@ -695,7 +698,8 @@ static void row_at_run_time(struct wg *g)
     struct em_range left = row.inner;
     for (int rows = g->w.mr; rows > 0; rows = rows > 3 ? (rows + 1) / 2 : rows - 1)
         left = whole_tiles(g, left, rows);
-    LLVMValueRef edges = LLVMBuildAdd(e->b, em_length(e, row.first), em_length(e, row.last), "");
+    LLVMValueRef right = em_length(e, row.last);
+    LLVMValueRef edges = LLVMBuildAdd(e->b, em_length(e, row.first), right, "");
     em_loop_begin(e, &l, em_below(e, edges), em_i64(e, 1), "edges");
     LLVMValueRef behind = LLVMBuildAdd(e->b, row.last.lo, LLVMBuildSub(e->b, l.iv, row.first.hi, ""), "");
     LLVMValueRef in_front = LLVMBuildICmp(e->b, LLVMIntSLT, l.iv, row.first.hi, "");

@@ -310,10 +310,12 @@ static void row_block(struct wg *g, const struct panel *p, LLVMValueRef first, i
     struct acc acc;
     for (int i = 0; i < mr * 2; i++)
         acc.at[i] = LLVMConstNull(em_vec(e->t_f32, p->lanes));
-    products(g, at(g, a, mul(g, p->z, g->channels)), at(g, p->weights, em_i64(e, p->x)), mr, next, lines, &acc);
+    LLVMValueRef right = at(g, p->weights, em_i64(e, p->x));
+    products(g, at(g, a, mul(g, p->z, g->channels)), right, mr, next, lines, &acc);
     for (int i = 0; i < mr * 2; i++) {
         int column = p->x + i % 2 * p->lanes;
-        LLVMValueRef to = at(g, m_of(g, MUTANT(168, column / BLOCK, 0), first), mul(g, p->z, BLOCK));
+        LLVMValueRef second = mul(g, p->z, BLOCK);
+        LLVMValueRef to = at(g, m_of(g, MUTANT(168, column / BLOCK, 0), first), second);
         to = at(g, to, em_i64(e, (int64_t)(i / 2) * g->frequencies * BLOCK + column % BLOCK));
         em_store(e, TCC_F32, to, acc.at[i], NULL, -1);
     }
@@ -349,9 +351,8 @@ static void unknown_rows(struct wg *g, const struct panel *p, LLVMValueRef next)
         struct em_loop r;
         if (sizes[i] <= below)
             continue;
-        em_if_begin(e, &f,
-                    LLVMBuildAnd(e->b, LLVMBuildICmp(e->b, LLVMIntSGT, each, em_i64(e, below), ""),
-                                 LLVMBuildICmp(e->b, LLVMIntSLE, each, em_i64(e, sizes[i]), ""), ""));
+        LLVMValueRef right = LLVMBuildICmp(e->b, LLVMIntSLE, each, em_i64(e, sizes[i]), "");
+        em_if_begin(e, &f, LLVMBuildAnd(e->b, LLVMBuildICmp(e->b, LLVMIntSGT, each, em_i64(e, below), ""), right, ""));
         row_block(g, p, em_i64(e, 0), sizes[i], next, p->x ? 0 : PANEL * 2 / LINE);
         em_loop_begin(e, &r, em_range(e, em_i64(e, sizes[i]), g->ntiles), em_i64(e, sizes[i]), "rows");
         row_block(g, p, r.iv, sizes[i], next, 0);

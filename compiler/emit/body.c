@@ -258,7 +258,8 @@ static V without_bad(struct em *e, V loaded, V bad, V otherwise)
     lanes = em_lanes_of(none) > lanes ? em_lanes_of(none) : lanes;
     if (em_lanes_of(bad) > 1)
         bad = em_splat(e, bad, lanes);
-    return LLVMBuildSelect(e->b, bad, em_splat(e, none, lanes), em_splat(e, loaded, lanes), "");
+    LLVMValueRef right = em_splat(e, loaded, lanes);
+    return LLVMBuildSelect(e->b, bad, em_splat(e, none, lanes), right, "");
 }
 
 static V load_where(struct em *e, const struct kn_insn *n, V uniform, V lanes, V otherwise)
@@ -343,7 +344,8 @@ static V is_there(struct em *e, int insn)
         there = always ? NULL : em_guards(e, n->nguards, n->guards);
         if (there && other) {
             int lanes = em_lanes_of(there) > em_lanes_of(other) ? em_lanes_of(there) : em_lanes_of(other);
-            there = LLVMBuildOr(e->b, em_splat(e, there, lanes), em_splat(e, other, lanes), "");
+            LLVMValueRef right = em_splat(e, other, lanes);
+            there = LLVMBuildOr(e->b, em_splat(e, there, lanes), right, "");
         }
     }
     for (int i = 0; n->code == KN_SCALAR && i < n->nargs; i++)

@@ -102,7 +102,8 @@ static bool divides_exactly(ir_expr a, ir_expr b)
 static LLVMValueRef divide_lanes(struct em *e, bool quotient, LLVMValueRef a, LLVMValueRef b)
 {
     LLVMTypeRef wide = em_vec(e->t_f64, em_lanes_of(a));
-    LLVMValueRef q = LLVMBuildFDiv(e->b, LLVMBuildSIToFP(e->b, a, wide, ""), LLVMBuildSIToFP(e->b, b, wide, ""), "");
+    LLVMValueRef right = LLVMBuildSIToFP(e->b, b, wide, "");
+    LLVMValueRef q = LLVMBuildFDiv(e->b, LLVMBuildSIToFP(e->b, a, wide, ""), right, "");
     q = LLVMBuildFPToSI(e->b, em_unary_intrinsic(e, "llvm.floor", q), LLVMTypeOf(a), "");
     return quotient ? q : LLVMBuildSub(e->b, a, LLVMBuildMul(e->b, q, b, ""), "");
 }
@@ -181,7 +182,8 @@ LLVMValueRef em_expr(struct em *e, ir_expr x)
     for (int i = 1; i < x->nargs; i++) {
         LLVMValueRef w = em_expr(e, x->arg[i]);
         if (narrow) {
-            v = combine(e, x, LLVMBuildTrunc(e->b, v, e->t_i32, ""), LLVMBuildTrunc(e->b, w, e->t_i32, ""));
+            LLVMValueRef right = LLVMBuildTrunc(e->b, w, e->t_i32, "");
+            v = combine(e, x, LLVMBuildTrunc(e->b, v, e->t_i32, ""), right);
             v = LLVMBuildZExt(e->b, v, e->t_i64, "");
         } else {
             v = combine(e, x, v, w);
@@ -269,17 +271,22 @@ static LLVMValueRef lanes_below(struct em *e, LLVMValueRef e0, LLVMValueRef boun
 static LLVMValueRef lanes_compare(struct em *e, ir_expr a, ir_expr b)
 {
     LLVMTypeRef elem = fits_32(a) && fits_32(b) ? e->t_i32 : e->t_i64;
-    return LLVMBuildICmp(e->b, LLVMIntSLT, lanes_of(e, a, elem), lanes_of(e, b, elem), "");
+    LLVMValueRef right = lanes_of(e, b, elem);
+    return LLVMBuildICmp(e->b, LLVMIntSLT, lanes_of(e, a, elem), right, "");
 }
 
 /* a < b: i1, or a mask when it differs between lanes. */
 static LLVMValueRef less(struct em *e, ir_expr a, ir_expr b)
 {
     int64_t stride;
-    if (!em_varies(e, a) && !em_varies(e, b))
-        return LLVMBuildICmp(e->b, LLVMIntSLT, em_expr(e, a), em_expr(e, b), "");
-    if (!em_varies(e, b) && em_stride(e, a, &stride) && stride == 1)
-        return lanes_below(e, em_expr(e, a), em_expr(e, b));
+    if (!em_varies(e, a) && !em_varies(e, b)) {
+        LLVMValueRef right = em_expr(e, b);
+        return LLVMBuildICmp(e->b, LLVMIntSLT, em_expr(e, a), right, "");
+    }
+    if (!em_varies(e, b) && em_stride(e, a, &stride) && stride == 1) {
+        LLVMValueRef bound = em_expr(e, b);
+        return lanes_below(e, em_expr(e, a), bound);
+    }
     return lanes_compare(e, a, b);
 }
 
@@ -287,8 +294,10 @@ static LLVMValueRef less(struct em *e, ir_expr a, ir_expr b)
 static LLVMValueRef at_least(struct em *e, ir_expr x, ir_expr lo)
 {
     int64_t stride;
-    if (em_varies(e, x) && !em_varies(e, lo) && em_stride(e, x, &stride) && stride == 1)
-        return LLVMBuildNot(e->b, lanes_below(e, em_expr(e, x), em_expr(e, lo)), "");
+    if (em_varies(e, x) && !em_varies(e, lo) && em_stride(e, x, &stride) && stride == 1) {
+        LLVMValueRef bound = em_expr(e, lo);
+        return LLVMBuildNot(e->b, lanes_below(e, em_expr(e, x), bound), "");
+    }
     return less(e, ir_addc(e->ctx, lo, -1), x);
 }
 
@@ -328,7 +337,8 @@ LLVMValueRef em_bad_index(struct em *e, const struct kn_insn *n, bool *harmless)
         if (!b->bad || !kn_insn_uses(n, b->sym))
             continue;
         int lanes = em_lanes_of(b->bad) > 1 ? em_lanes_of(b->bad) : bad ? em_lanes_of(bad) : 1;
-        bad = bad ? LLVMBuildOr(e->b, em_splat(e, bad, lanes), em_splat(e, b->bad, lanes), "") : b->bad;
+        LLVMValueRef also = em_splat(e, b->bad, lanes);
+        bad = bad ? LLVMBuildOr(e->b, em_splat(e, bad, lanes), also, "") : also;
         *harmless &= b->bound->lo >= 1;
     }
     return bad;

@@ -245,11 +245,13 @@ static LLVMValueRef load_uniform(struct em *e, int operand, LLVMValueRef offset,
         return em_load(e, d, em_address(e, operand, offset), 1, NULL, NULL, operand);
     LLVMValueRef none = otherwise ? otherwise : LLVMConstNull(em_reg_type(e, d));
     LLVMValueRef uniform_none = em_lanes_of(none) == 1 ? none : LLVMConstNull(em_reg_type(e, d));
-    LLVMValueRef v = em_load(e, d, em_address(e, operand, offset), 1, any_lane(e, mask), uniform_none, operand);
+    LLVMValueRef right = any_lane(e, mask);
+    LLVMValueRef v = em_load(e, d, em_address(e, operand, offset), 1, right, uniform_none, operand);
     if (em_lanes_of(mask) == 1 && em_lanes_of(none) == 1)
         return v;
     mask = em_splat(e, mask, e->lanes);
-    return LLVMBuildSelect(e->b, mask, em_splat(e, v, e->lanes), em_splat(e, none, e->lanes), "");
+    LLVMValueRef second = em_splat(e, none, e->lanes);
+    return LLVMBuildSelect(e->b, mask, em_splat(e, v, e->lanes), second, "");
 }
 
 static LLVMValueRef load_place(struct em *e, int operand, const struct place *p, LLVMValueRef guard,
@@ -323,11 +325,13 @@ static void store_place(struct em *e, int operand, const struct place *p, LLVMVa
     LLVMValueRef mask = em_and_mask(e, e->mask, guard);
     if (p->offset && p->stride == 0) {
         LLVMValueRef on = mask ? any_lane(e, mask) : NULL;
-        em_store(e, d, em_address(e, operand, p->offset), last_lane(e, value, mask), on, operand);
+        LLVMValueRef right = last_lane(e, value, mask);
+        em_store(e, d, em_address(e, operand, p->offset), right, on, operand);
         return;
     }
     if (p->offset && p->stride == 1) {
-        em_store(e, d, em_address(e, operand, p->offset), em_splat(e, value, e->lanes), mask, operand);
+        LLVMValueRef second = em_splat(e, value, e->lanes);
+        em_store(e, d, em_address(e, operand, p->offset), second, mask, operand);
         return;
     }
     scatter(e, operand, place_offsets(e, p), mask, value);

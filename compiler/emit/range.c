@@ -72,7 +72,8 @@ struct em_range em_first(struct em *e, struct em_range r, V at, V n)
 
 struct em_range em_scale(struct em *e, struct em_range r, V n)
 {
-    return ordered(LLVMBuildMul(e->b, r.lo, n, ""), LLVMBuildMul(e->b, r.hi, n, ""));
+    LLVMValueRef right = LLVMBuildMul(e->b, r.hi, n, "");
+    return ordered(LLVMBuildMul(e->b, r.lo, n, ""), right);
 }
 
 struct em_range em_cut(struct em *e, struct em_range r, struct em_range by)

@@ -50,8 +50,8 @@ static V safe_divisor(struct em *e, enum tcc_dtype d, V a, V b)
     V bad = LLVMBuildICmp(e->b, LLVMIntEQ, b, zero_like(b), "");
     if (tcc_is_signed(d)) {
         V lowest = em_int(t, (int64_t)(1ull << (8 * tcc_dtype_bytes(d) - 1)));
-        V wraps = LLVMBuildAnd(e->b, LLVMBuildICmp(e->b, LLVMIntEQ, a, lowest, ""),
-                               LLVMBuildICmp(e->b, LLVMIntEQ, b, em_int(t, -1), ""), "");
+        LLVMValueRef right = LLVMBuildICmp(e->b, LLVMIntEQ, b, em_int(t, -1), "");
+        V wraps = LLVMBuildAnd(e->b, LLVMBuildICmp(e->b, LLVMIntEQ, a, lowest, ""), right, "");
         bad = LLVMBuildOr(e->b, bad, wraps, "");
     }
     return select_(e, bad, em_int(t, 1), b);
@@ -97,7 +97,8 @@ static V int_power(struct em *e, enum tcc_dtype d, V a, V b)
         return result;
     V is_one = LLVMBuildICmp(e->b, LLVMIntEQ, a, one, ""),
       is_minus = LLVMBuildICmp(e->b, LLVMIntEQ, a, em_int(t, -1), "");
-    V keep = LLVMBuildOr(e->b, LLVMBuildNot(e->b, negative, ""), LLVMBuildOr(e->b, is_one, is_minus, ""), "");
+    LLVMValueRef right = LLVMBuildOr(e->b, is_one, is_minus, "");
+    V keep = LLVMBuildOr(e->b, LLVMBuildNot(e->b, negative, ""), right, "");
     return select_(e, keep, result, zero);
 }
 
@@ -142,7 +143,8 @@ static V absolute(struct em *e, enum tcc_dtype d, V a)
         return em_unary_intrinsic(e, "llvm.fabs", a);
     if (!tcc_is_signed(d))
         return a;
-    return select_(e, compare(e, IR_lt, d, a, zero_like(a)), LLVMBuildNeg(e->b, a, ""), a);
+    LLVMValueRef chosen = LLVMBuildNeg(e->b, a, "");
+    return select_(e, compare(e, IR_lt, d, a, zero_like(a)), chosen, a);
 }
 
 /* r = fmod(x, y), moved into the divisor's sign; a zero gets that sign too. */
@@ -151,7 +153,8 @@ static V float_mod(struct em *e, enum tcc_dtype d, V a, V b)
     V r = vm_scalar(e, IR_fmod, 2, (V[]){a, b}), zero = zero_like(r);
     LLVMTypeRef t = LLVMTypeOf(r);
     V low = compare(e, IR_lt, d, r, zero), negative = compare(e, IR_lt, d, b, zero);
-    V moved = select_(e, LLVMBuildXor(e->b, low, negative, ""), LLVMBuildFAdd(e->b, r, b, ""), r);
+    LLVMValueRef chosen = LLVMBuildFAdd(e->b, r, b, "");
+    V moved = select_(e, LLVMBuildXor(e->b, low, negative, ""), chosen, r);
     V none = em_intrinsic(e, "llvm.copysign", 1, &t, 2, (V[]){zero, b});
     return select_(e, compare(e, IR_eq, d, r, zero), none, moved);
 }
@@ -189,8 +192,10 @@ static V philox(struct em *e, enum tcc_dtype d, V x, V key, V z)
     V k[2] = {key, LLVMBuildLShr(e->b, key, half, "")};
     for (int round = 0; round < 10; round++) {
         V a = long_product(e, c[0], 0xD2511F53), b = long_product(e, c[2], 0xCD9E8D57);
-        c[0] = LLVMBuildXor(e->b, LLVMBuildLShr(e->b, b, half, ""), LLVMBuildXor(e->b, c[1], k[0], ""), "");
-        c[2] = LLVMBuildXor(e->b, LLVMBuildLShr(e->b, a, half, ""), LLVMBuildXor(e->b, c[3], k[1], ""), "");
+        LLVMValueRef right = LLVMBuildXor(e->b, c[1], k[0], "");
+        c[0] = LLVMBuildXor(e->b, LLVMBuildLShr(e->b, b, half, ""), right, "");
+        LLVMValueRef second = LLVMBuildXor(e->b, c[3], k[1], "");
+        c[2] = LLVMBuildXor(e->b, LLVMBuildLShr(e->b, a, half, ""), second, "");
         c[1] = b;
         c[3] = a;
         k[0] = LLVMBuildAdd(e->b, k[0], em_int(t, 0x9E3779B9), "");
@@ -198,7 +203,8 @@ static V philox(struct em *e, enum tcc_dtype d, V x, V key, V z)
     }
     V odd = LLVMBuildICmp(e->b, LLVMIntNE, LLVMBuildAnd(e->b, x, em_int(t, 1), ""), em_int(t, 0), "");
     V second = LLVMBuildICmp(e->b, LLVMIntNE, LLVMBuildAnd(e->b, x, two, ""), em_int(t, 0), "");
-    V word = select_(e, second, select_(e, odd, c[3], c[2]), select_(e, odd, c[1], c[0]));
+    LLVMValueRef otherwise = select_(e, odd, c[1], c[0]);
+    V word = select_(e, second, select_(e, odd, c[3], c[2]), otherwise);
     return em_cast(e, d, wide, LLVMBuildAnd(e->b, word, low, ""));
 }
 

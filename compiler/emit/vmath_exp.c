@@ -39,7 +39,8 @@ static V power_of_two(const struct vm *m, V n)
 static V scale(const struct vm *m, V p, V n)
 {
     V half = LLVMBuildAShr(m->e->b, n, vm_ik(m, 1), ""), rest = LLVMBuildSub(m->e->b, n, half, "");
-    return vm_mul(m, vm_mul(m, p, power_of_two(m, half)), power_of_two(m, rest));
+    V right = power_of_two(m, rest);
+    return vm_mul(m, vm_mul(m, p, power_of_two(m, half)), right);
 }
 
 /* x = n ln 2 + r; returns r. x is within the range where n is small. */
@@ -79,8 +80,11 @@ static V scalef(const struct vm *m, V p, V n)
     int lanes = em_lanes_of(p);
     if (lanes == 16)
         return e->m->scale(e, p, n);
-    V low = scalef(m, part_of(m, p, 0, lanes / 2), part_of(m, n, 0, lanes / 2)), index[EM_MAX_LANES];
-    V high = scalef(m, part_of(m, p, lanes / 2, lanes / 2), part_of(m, n, lanes / 2, lanes / 2));
+    V index[EM_MAX_LANES];
+    V right = part_of(m, n, 0, lanes / 2);
+    V low = scalef(m, part_of(m, p, 0, lanes / 2), right);
+    V second = part_of(m, n, lanes / 2, lanes / 2);
+    V high = scalef(m, part_of(m, p, lanes / 2, lanes / 2), second);
     for (int i = 0; i < lanes; i++)
         index[i] = LLVMConstInt(e->t_i32, (unsigned)i, 0);
     return LLVMBuildShuffleVector(e->b, low, high, LLVMConstVector(index, (unsigned)lanes), "");
@@ -169,7 +173,8 @@ static V exp_within(const struct vm *m, V x)
     V r = reduce(m, x, &nf, &n), p = expm1_reduced(m, r);
     if (has_scalef(m, x))
         return scalef(m, vm_add(m, p, vm_k(m, 1)), nf);
-    return vm_mul(m, vm_fma(m, p, two, two), power_of_two(m, vm_iadd(m, n, vm_ik(m, -1))));
+    V right = power_of_two(m, vm_iadd(m, n, vm_ik(m, -1)));
+    return vm_mul(m, vm_fma(m, p, two, two), right);
 }
 
 /* Beside 1 small powers don't count, so that two limits take the place of exp's cases. NaN stays. */
@@ -253,7 +258,9 @@ V vm_log1p(const struct vm *m, V x)
 {
     V one = vm_k(m, 1), u = vm_add(m, one, x), k;
     /* What rounding 1 + x lost, relative to u. */
-    V lost = vm_sel(m, vm_gt(m, vm_abs(m, x), one), vm_sub(m, one, vm_sub(m, u, x)), vm_sub(m, x, vm_sub(m, u, one)));
+    V otherwise = vm_sub(m, x, vm_sub(m, u, one));
+    V chosen = vm_sub(m, one, vm_sub(m, u, x));
+    V lost = vm_sel(m, vm_gt(m, vm_abs(m, x), one), chosen, otherwise);
     V f = split_log(m, u, &k), result = log_sum(m, f, k, vm_div(m, lost, u));
     result = log_specials(m, u, result);
     /* Where 1 + x is 1 the function is x itself (-0 too). */
@@ -274,7 +281,8 @@ V vm_sinh(const struct vm *m, V x)
 V vm_cosh(const struct vm *m, V x)
 {
     V a = vm_abs(m, x), half = vm_k(m, 0.5), t = vm_exp(m, a);
-    V small = vm_add(m, vm_mul(m, half, t), vm_div(m, half, t));
+    V right = vm_div(m, half, t);
+    V small = vm_add(m, vm_mul(m, half, t), right);
     V root = vm_exp(m, vm_mul(m, a, half)), large = vm_mul(m, vm_mul(m, half, root), root);
     return vm_sel(m, vm_gt(m, a, vm_k(m, m->f64 ? 700 : 80)), large, small);
 }
@@ -289,7 +297,8 @@ V vm_tanh(const struct vm *m, V x)
     } else {
         V e = exp_within(m, vm_mul(m, c, two)), z = vm_mul(m, c, c);
         V large = vm_sub(m, one, vm_div(m, two, vm_add(m, e, one)));
-        V small = vm_fma(m, vm_mul(m, z, c), VM_POLY(m, z, vm_tanh_f32), c);
+        V right = VM_POLY(m, z, vm_tanh_f32);
+        V small = vm_fma(m, vm_mul(m, z, c), right, c);
         result = vm_sel(m, vm_lt(m, a, vm_k(m, 0.625)), small, large);
     }
     return vm_copysign(m, result, x);
@@ -315,7 +324,9 @@ V vm_acosh(const struct vm *m, V x)
 
 V vm_atanh(const struct vm *m, V x)
 {
-    V a = vm_abs(m, x), t = vm_div(m, vm_mul(m, a, vm_k(m, 2)), vm_sub(m, vm_k(m, 1), a));
+    V a = vm_abs(m, x);
+    V right = vm_sub(m, vm_k(m, 1), a);
+    V t = vm_div(m, vm_mul(m, a, vm_k(m, 2)), right);
     V r = vm_mul(m, vm_k(m, 0.5), vm_log1p(m, t));
     r = vm_sel(m, vm_gt(m, a, vm_k(m, 1)), vm_k(m, NAN), r);
     return vm_copysign(m, r, x);
@@ -327,7 +338,8 @@ V vm_atanh(const struct vm *m, V x)
 static V erf_tail_double(const struct vm *m, V a)
 {
     V c = vm_min(m, a, vm_k(m, 6)), two = vm_k(m, 2);
-    V t = vm_div(m, vm_sub(m, c, two), vm_add(m, c, two));
+    V right = vm_add(m, c, two);
+    V t = vm_div(m, vm_sub(m, c, two), right);
     V h = VM_POLY(m, t, vm_erfcx_f64), e = vm_exp(m, vm_neg(m, vm_mul(m, c, c)));
     return vm_sub(m, vm_k(m, 1), vm_mul(m, e, h));
 }
@@ -345,7 +357,8 @@ static V erf_float(const struct vm *m, V x)
 {
     V nf, n, r = reduce(m, log_erfc(m, x), &nf, &n);
     V s = power_of_two(m, n), whole = vm_sub(m, vm_k(m, 1), s);
-    return vm_copysign(m, vm_fma(m, vm_neg(m, s), expm1_reduced(m, r), whole), x);
+    V right = expm1_reduced(m, r);
+    return vm_copysign(m, vm_fma(m, vm_neg(m, s), right, whole), x);
 }
 
 /* Beside 1, digits of small values don't count: the shorter way, and ln 2 as one float (n is -25 at least, and what n

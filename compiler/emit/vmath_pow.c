@@ -27,7 +27,8 @@ static V fast_two_sum(const struct vm *m, V a, V b, V *low)
 static V two_sum(const struct vm *m, V a, V b, V *low)
 {
     V s = vm_add(m, a, b), bb = vm_sub(m, s, a);
-    *low = vm_add(m, vm_sub(m, a, vm_sub(m, s, bb)), vm_sub(m, b, bb));
+    V right = vm_sub(m, b, bb);
+    *low = vm_add(m, vm_sub(m, a, vm_sub(m, s, bb)), right);
     return s;
 }
 
@@ -36,7 +37,8 @@ static V log_two(const struct vm *m, V f, V k, V *low)
 {
     /* s + sl = f / (2 + f) */
     V dl, d = two_sum(m, vm_k(m, 2), f, &dl), s = vm_div(m, f, d), pl, p = vm_two_product(m, s, d, &pl);
-    V sl = vm_sub(m, vm_sub(m, vm_sub(m, f, p), pl), vm_mul(m, s, dl));
+    V right = vm_mul(m, s, dl);
+    V sl = vm_sub(m, vm_sub(m, vm_sub(m, f, p), pl), right);
     sl = vm_div(m, sl, d);
     /* s^2 and s^3 as sums of two. */
     V zl, z = vm_two_product(m, s, s, &zl);
@@ -46,9 +48,11 @@ static V log_two(const struct vm *m, V f, V k, V *low)
     /* 2/3 s^3, then 2 s + 2/3 s^3 + s^5 R(s^2). */
     V third = vm_k(m, 0x1.5555555555555p-1), tl, t = vm_two_product(m, c, third, &tl);
     tl = vm_add(m, tl, vm_fma(m, c, vm_k(m, 0x1.5555555555555p-55), vm_mul(m, cl, third)));
-    V rest = vm_mul(m, vm_mul(m, c, z), VM_POLY(m, z, vm_log5_f64));
+    V second = VM_POLY(m, z, vm_log5_f64);
+    V rest = vm_mul(m, vm_mul(m, c, z), second);
     V two = vm_k(m, 2), h1, a = fast_two_sum(m, vm_mul(m, two, s), t, &h1);
-    V small = vm_add(m, vm_add(m, vm_add(m, h1, tl), vm_mul(m, two, sl)), rest);
+    V other = vm_mul(m, two, sl);
+    V small = vm_add(m, vm_add(m, vm_add(m, h1, tl), other), rest);
     /* k ln 2: the first part's product is exact. */
     V b_low, b = two_sum(m, vm_mul(m, k, vm_k(m, 0x1.62e42fefa0000p-1)), a, &b_low);
     small = vm_add(m, small, vm_add(m, b_low, vm_mul(m, k, vm_k(m, 0x1.cf79abc9e3b3ap-40))));
@@ -77,19 +81,30 @@ static V pow_specials(const struct vm *m, V x, V y, V r)
     V is_odd = vm_and(m, is_whole, vm_not(m, vm_eq(m, em_unary_intrinsic(m->e, "llvm.floor", half), half)));
     V y_up = vm_gt(m, y, zero);
     /* Bases 0 and infinity. */
-    V gives_zero = vm_or(m, vm_and(m, vm_eq(m, a, zero), y_up), vm_and(m, vm_eq(m, a, inf), vm_lt(m, y, zero)));
-    V gives_inf = vm_or(m, vm_and(m, vm_eq(m, a, inf), y_up), vm_and(m, vm_eq(m, a, zero), vm_lt(m, y, zero)));
+    V right = vm_lt(m, y, zero);
+    V second = vm_and(m, vm_eq(m, a, inf), right);
+    V gives_zero = vm_or(m, vm_and(m, vm_eq(m, a, zero), y_up), second);
+    V other = vm_lt(m, y, zero);
+    V more = vm_and(m, vm_eq(m, a, zero), other);
+    V gives_inf = vm_or(m, vm_and(m, vm_eq(m, a, inf), y_up), more);
     /* Infinite exponents. */
-    V y_inf = vm_eq(m, ay, inf), grows = vm_sel(m, y_up, vm_gt(m, a, one), vm_lt(m, a, one));
+    V y_inf = vm_eq(m, ay, inf);
+    V otherwise = vm_lt(m, a, one);
+    V grows = vm_sel(m, y_up, vm_gt(m, a, one), otherwise);
     r = vm_sel(m, y_inf, vm_sel(m, grows, inf, zero), r);
     r = vm_sel(m, vm_and(m, y_inf, vm_eq(m, a, one)), one, r);
     r = vm_sel(m, gives_zero, zero, vm_sel(m, gives_inf, inf, r));
     V negative = vm_lt(m, vm_copysign(m, one, x), zero);
-    r = vm_sel(m, vm_and(m, negative, is_odd), vm_neg(m, r), r);
-    V proper = vm_and(m, vm_lt(m, x, zero), vm_lt(m, a, inf));
+    V chosen = vm_neg(m, r);
+    r = vm_sel(m, vm_and(m, negative, is_odd), chosen, r);
+    V rest = vm_lt(m, a, inf);
+    V proper = vm_and(m, vm_lt(m, x, zero), rest);
     r = vm_sel(m, vm_and(m, proper, vm_not(m, is_whole)), vm_k(m, NAN), r);
-    r = vm_sel(m, vm_or(m, vm_nan(m, x), vm_nan(m, y)), vm_add(m, x, y), r);
-    return vm_sel(m, vm_or(m, vm_eq(m, x, one), vm_eq(m, y, zero)), one, r);
+    V last = vm_add(m, x, y);
+    V right2 = vm_nan(m, y);
+    r = vm_sel(m, vm_or(m, vm_nan(m, x), right2), last, r);
+    V right3 = vm_eq(m, y, zero);
+    return vm_sel(m, vm_or(m, vm_eq(m, x, one), right3), one, r);
 }
 
 V vm_pow(const struct vm *m, V x, V y)
@@ -112,14 +127,18 @@ V vm_pow_quarters(const struct vm *m, V x, double y)
         return NULL;
     /* Roots of -0 and of -infinity would be -0 and NaN; powers have +0 and infinity. */
     V zero = vm_k(m, 0), inf = vm_k(m, INFINITY);
-    V base = vm_sel(m, vm_eq(m, x, vm_k(m, -INFINITY)), inf, vm_add(m, x, zero)), root = vm_sqrt(m, base);
+    V otherwise = vm_add(m, x, zero);
+    V base = vm_sel(m, vm_eq(m, x, vm_k(m, -INFINITY)), inf, otherwise);
+    V root = vm_sqrt(m, base);
     if (y != 0.5 && y != 1.5)
         root = vm_sqrt(m, root);
     if (y < 0.75)
         return root;
     if (y > 1)
         return vm_mul(m, base, root);
-    return vm_sel(m, vm_or(m, vm_eq(m, base, zero), vm_eq(m, base, inf)), base, vm_div(m, base, root));
+    V right = vm_div(m, base, root);
+    V second = vm_eq(m, base, inf);
+    return vm_sel(m, vm_or(m, vm_eq(m, base, zero), second), base, right);
 }
 
 /* -- fmod ---------------------------------------------------------------------------------------------------- */
@@ -152,20 +171,22 @@ static void make_fmod(struct em *e, V fn)
     em_loop_next(&l, 0, LLVMBuildShl(b, LLVMBuildSelect(b, fits, less, r, ""), em_i64(e, 1), ""));
     em_loop_end(e, &l);
     r = l.phi[0];
-    r = LLVMBuildSelect(b, LLVMBuildICmp(b, LLVMIntUGE, r, my, ""), LLVMBuildSub(b, r, my, ""), r, "");
+    LLVMValueRef chosen = LLVMBuildSub(b, r, my, "");
+    r = LLVMBuildSelect(b, LLVMBuildICmp(b, LLVMIntUGE, r, my, ""), chosen, r, "");
     /* r * 2^(ey - 1075), which is exact: normalise, then drop below the subnormals' last place nothing. */
     V zeros = em_intrinsic(e, "llvm.ctlz", 1, &e->t_i64, 2, (V[]){r, LLVMConstInt(e->t_i1, 0, 0)});
     V up = LLVMBuildSub(b, zeros, em_i64(e, 11), ""), field = LLVMBuildSub(b, ey, up, "");
     V is_zero = LLVMBuildICmp(b, LLVMIntEQ, r, em_i64(e, 0), "");
     V normal = LLVMBuildICmp(b, LLVMIntSGT, field, em_i64(e, 0), "");
     V lifted = LLVMBuildShl(b, r, LLVMBuildAnd(b, up, em_i64(e, 63), ""), "");
-    V norm = LLVMBuildOr(b, LLVMBuildAnd(b, lifted, em_i64(e, (1ll << 52) - 1), ""),
-                         LLVMBuildShl(b, field, em_i64(e, 52), ""), "");
+    LLVMValueRef second = LLVMBuildShl(b, field, em_i64(e, 52), "");
+    V norm = LLVMBuildOr(b, LLVMBuildAnd(b, lifted, em_i64(e, (1ll << 52) - 1), ""), second, "");
     /* Subnormal results: value r * 2^(ey - 1), in units of the last place; ey may itself be below 1. */
     V distance = LLVMBuildSub(b, ey, em_i64(e, 1), ""), left = LLVMBuildICmp(b, LLVMIntSGE, distance, em_i64(e, 0), "");
     V right = LLVMBuildAnd(b, LLVMBuildNeg(b, distance, ""), em_i64(e, 63), "");
-    V sub = LLVMBuildSelect(b, left, LLVMBuildShl(b, r, LLVMBuildAnd(b, distance, em_i64(e, 63), ""), ""),
-                            LLVMBuildLShr(b, r, right, ""), "");
+    LLVMValueRef otherwise = LLVMBuildLShr(b, r, right, "");
+    V sub =
+        LLVMBuildSelect(b, left, LLVMBuildShl(b, r, LLVMBuildAnd(b, distance, em_i64(e, 63), ""), ""), otherwise, "");
     V bits = LLVMBuildSelect(b, is_zero, em_i64(e, 0), LLVMBuildSelect(b, normal, norm, sub, ""), "");
     LLVMBuildRet(b, LLVMBuildBitCast(b, bits, e->t_f64, ""));
 }
@@ -176,15 +197,23 @@ V vm_fmod(const struct vm *m, V x, V y)
     V quotient = vm_div(m, a, d), q = em_unary_intrinsic(m->e, "llvm.trunc", quotient);
     V p_low, p = vm_two_product(m, q, d, &p_low), r = vm_sub(m, vm_sub(m, a, p), p_low);
     /* The rounded quotient may be one too large. */
-    r = vm_sel(m, vm_lt(m, r, zero), vm_add(m, r, d), r);
+    V chosen = vm_add(m, r, d);
+    r = vm_sel(m, vm_lt(m, r, zero), chosen, r);
     V below = vm_lt(m, a, d);
     /* Splitting products needs room in the exponents where there is no fused multiply-add. */
-    V easy = vm_and(m, vm_lt(m, quotient, vm_k(m, 0x1p52)),
-                    vm_and(m, vm_gt(m, d, vm_k(m, 0x1p-900)), vm_lt(m, a, vm_k(m, 0x1p900))));
-    V proper = vm_and(m, vm_and(m, vm_gt(m, d, zero), vm_lt(m, a, inf)), vm_lt(m, d, inf));
-    V hard = vm_and(m, proper, vm_and(m, vm_not(m, below), vm_not(m, easy)));
+    V right = vm_lt(m, a, vm_k(m, 0x1p900));
+    V second = vm_and(m, vm_gt(m, d, vm_k(m, 0x1p-900)), right);
+    V easy = vm_and(m, vm_lt(m, quotient, vm_k(m, 0x1p52)), second);
+    V other = vm_lt(m, d, inf);
+    V more = vm_lt(m, a, inf);
+    V proper = vm_and(m, vm_and(m, vm_gt(m, d, zero), more), other);
+    V rest = vm_not(m, easy);
+    V hard = vm_and(m, proper, vm_and(m, vm_not(m, below), rest));
     r = vm_per_lane(m, "vm_fmod", make_fmod, hard, 2, (V[]){a, d}, r);
     r = vm_sel(m, below, a, r);
-    V bad = vm_or(m, vm_or(m, vm_nan(m, x), vm_nan(m, y)), vm_or(m, vm_eq(m, a, inf), vm_eq(m, d, zero)));
+    V last = vm_eq(m, d, zero);
+    V right2 = vm_or(m, vm_eq(m, a, inf), last);
+    V right3 = vm_nan(m, y);
+    V bad = vm_or(m, vm_or(m, vm_nan(m, x), right3), right2);
     return vm_sel(m, bad, vm_k(m, NAN), vm_copysign(m, r, x));
 }

@@ -69,7 +69,8 @@ static void pairs_of_products(struct em *e, V a, V b, bool a_signed, V *half)
     a = LLVMBuildBitCast(e->b, a, sixteen, "");
     b = LLVMBuildBitCast(e->b, b, sixteen, "");
     for (int i = 0; i < 2; i++) {
-        V products = LLVMBuildMul(e->b, widened(e, a, i, a_signed), widened(e, b, i, true), "");
+        LLVMValueRef right = widened(e, b, i, true);
+        V products = LLVMBuildMul(e->b, widened(e, a, i, a_signed), right, "");
         half[i] = em_intrinsic(e, "llvm.aarch64.neon.saddlp", 2, types, 1, &products);
     }
 }
@@ -154,8 +155,10 @@ static V by_sve(struct em *e, const char *name, V acc, V a, V b, V lane)
 /* Lanes multiplied in groups of elements of type t, by an instruction that NEON and SVE have. */
 static V dot(struct em *e, const char *neon, const char *sve, LLVMTypeRef t, V acc, V a, V b)
 {
-    if (is_sve256(e, acc))
-        return by_sve(e, sve, acc, elements(e, scalable(e, a), t), elements(e, scalable(e, b), t), NULL);
+    if (is_sve256(e, acc)) {
+        LLVMValueRef right = elements(e, scalable(e, b), t);
+        return by_sve(e, sve, acc, elements(e, scalable(e, a), t), right, NULL);
+    }
     LLVMTypeRef types[2] = {LLVMTypeOf(acc), em_vec(t, t == e->t_i8 ? 16 : 8)};
     V args[3] = {acc, LLVMBuildBitCast(e->b, a, types[1], ""), LLVMBuildBitCast(e->b, b, types[1], "")};
     return em_intrinsic(e, neon, 2, types, 3, args);

@@ -86,8 +86,10 @@ static V dot_halves(struct em *e, V a, V b, V acc)
  * saturate). */
 static V dot_bytes_by_halves(struct em *e, V u, V s, V acc)
 {
-    for (int i = 0; i < 2; i++)
-        acc = dot_halves(e, cpu_half_of(e, u, i, true), cpu_half_of(e, s, i, false), acc);
+    for (int i = 0; i < 2; i++) {
+        LLVMValueRef right = cpu_half_of(e, s, i, false);
+        acc = dot_halves(e, cpu_half_of(e, u, i, true), right, acc);
+    }
     return acc;
 }
 
