@@ -312,7 +312,8 @@ static V sum_of(struct em *e, V x, V y)
 V fa_own_row(struct fa *a, int i)
 {
     struct em *e = a->e;
-    return LLVMBuildAdd(e->b, LLVMBuildMul(e->b, a->warp, em_i64(e, 16), ""), a->s.engine->row(a, i), "");
+    V row = a->s.engine->row(a, i);
+    return LLVMBuildAdd(e->b, LLVMBuildMul(e->b, a->warp, em_i64(e, 16), ""), row, "");
 }
 
 V fa_bind_column(struct fa *a, int j, V block)
@@ -470,7 +471,8 @@ void fa_hand_over(struct fa *a, const struct fa_side *s, V *mean)
             V v = LLVMGetPoison(em_vec(e->t_f32, together));
             for (int x = 0; x < together; x++)
                 v = LLVMBuildInsertElement(e->b, v, fa_get(a, mean[i * n + j + x]), em_i64(e, x), "");
-            V to = fa_shared(a, 0, fa_own_row(a, i), a->s.engine->column(a, j), a->s.pitch_out, 4);
+            V column = a->s.engine->column(a, j);
+            V to = fa_shared(a, 0, fa_own_row(a, i), column, a->s.pitch_out, 4);
             LLVMSetAlignment(LLVMBuildStore(e->b, v, to), (unsigned)(4 * together));
         }
 }
@@ -491,8 +493,10 @@ static void hand_over_sums(struct fa *a)
         struct em_if one; /* of the threads that share the row */
         em_if_begin(e, &one, LLVMBuildICmp(e->b, LLVMIntEQ, a->s.engine->key(a, 0), em_i64(e, 0), ""));
         LLVMBuildStore(e->b, sum, fa_sum_place(a, row, 0));
-        if (a->piece)
-            LLVMBuildStore(e->b, fa_get(a, a->top[i]), fa_sum_place(a, row, 1));
+        if (a->piece) {
+            V at = fa_sum_place(a, row, 1);
+            LLVMBuildStore(e->b, fa_get(a, a->top[i]), at);
+        }
         em_if_end(e, &one);
         if (r->lse < 0 || a->piece)
             continue;

@@ -36,9 +36,8 @@ static void bring_slot(struct fa *a, const struct fa_side *s, V i, V first, V co
     V to = a->s.engine->place(a, s, row, column);
     V at = LLVMBuildAdd(e->b, first, row, ""), columns = em_extent(e, s->col);
     column = s->apart ? fa_of_part(a, s, column) : column;
-    V ok = whole ? NULL
-                 : LLVMBuildAnd(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, at, count, ""),
-                                LLVMBuildICmp(e->b, LLVMIntSLT, column, columns, ""), "");
+    V inside = whole ? NULL : LLVMBuildICmp(e->b, LLVMIntSLT, column, columns, "");
+    V ok = whole ? NULL : LLVMBuildAnd(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, at, count, ""), inside, "");
     V most = LLVMBuildAdd(e->b, LLVMBuildSub(e->b, columns, width, ""), em_i64(e, 1), "");
     fa_bind(a, s->row, whole ? at : cuda_below(e, at, count));
     fa_bind(a, s->col, whole ? column : cuda_below(e, column, most));
@@ -102,7 +101,8 @@ static void use_buffers(struct fa *a, V first)
 /* Address of a vector's element in a block of columns. */
 static V vector_at(struct fa *a, const struct fa_vector *v, V block, V column)
 {
-    V at = ct_at(a->e, ct_at(a->e, a->pool, em_i64(a->e, v->at), 1), buffer_of(a, block, (int64_t)4 * a->s.bn), 1);
+    V index = buffer_of(a, block, (int64_t)4 * a->s.bn);
+    V at = ct_at(a->e, ct_at(a->e, a->pool, em_i64(a->e, v->at), 1), index, 1);
     return ct_at(a->e, at, column, 4);
 }
 

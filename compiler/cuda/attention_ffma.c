@@ -75,8 +75,10 @@ static void scores(struct fa *a, const struct fa_side *q, const struct fa_side *
     for (int j = 0; j < n; j++) {
         V row_of_k = four(a, fa_place(a, k, key(a, j), l.iv));
         for (int x = 0; x < 4; x++)
-            for (int i = 0; i < R; i++)
-                add_product(a, score[i * n + j], part(a, rows[i], x), part(a, row_of_k, x));
+            for (int i = 0; i < R; i++) {
+                V right = part(a, row_of_k, x);
+                add_product(a, score[i * n + j], part(a, rows[i], x), right);
+            }
     }
     cuda_loop_end(e, &l); /* of more steps at once ptxas would have all rows in registers first, and spill others */
 }
@@ -89,9 +91,10 @@ static void means(struct fa *a, const struct fa_side *v, V *p, V *mean)
     int n = v->part / ACROSS, own = fa_keys(a);
     V weights[R];
     for (int i = 0; i < R; i++)
-        for (int j = 0; j < own; j++)
-            LLVMBuildStore(e->b, p[i * own + j],
-                           fa_shared(a, a->s.weights, fa_own_row(a, i), key(a, j), a->s.pitch_p, 4));
+        for (int j = 0; j < own; j++) {
+            V right = key(a, j);
+            LLVMBuildStore(e->b, p[i * own + j], fa_shared(a, a->s.weights, fa_own_row(a, i), right, a->s.pitch_p, 4));
+        }
     cuda_warp_barrier(e);
     em_loop_begin(e, &l, em_below(e, em_i64(e, a->s.bn)), em_i64(e, 4), "t");
     for (int i = 0; i < R; i++)
@@ -102,8 +105,10 @@ static void means(struct fa *a, const struct fa_side *v, V *p, V *mean)
             V at = v->apart ? column(a, j) : fa_of_part(a, v, column(a, j));
             V values = four(a, fa_place(a, v, t, at));
             for (int i = 0; i < R; i++)
-                for (int c = 0; c < TOGETHER; c++)
-                    add_product(a, mean[i * n + j + c], part(a, weights[i], x), part(a, values, c));
+                for (int c = 0; c < TOGETHER; c++) {
+                    V second = part(a, values, c);
+                    add_product(a, mean[i * n + j + c], part(a, weights[i], x), second);
+                }
         }
     cuda_loop_end(e, &l);
     cuda_warp_barrier(e);

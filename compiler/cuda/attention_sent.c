@@ -81,7 +81,8 @@ static void send(struct fa *a, enum which which, const struct ct_map *m, V at, V
     V flipped = LLVMBuildXor(e->b, parity_of(a, number), LLVMConstInt(e->t_i32, 1, 0), "");
     cuda_mbarrier_wait(e, barrier(a, which, true, buffer), flipped);
     cuda_mbarrier_expect(e, full, s->bytes);
-    V to = ct_at(e, ct_at(e, a->pool, em_i64(e, s->at), 1), LLVMBuildMul(e->b, buffer, em_i64(e, s->bytes), ""), 1);
+    LLVMValueRef index = LLVMBuildMul(e->b, buffer, em_i64(e, s->bytes), "");
+    V to = ct_at(e, ct_at(e, a->pool, em_i64(e, s->at), 1), index, 1);
     for (int c = 0; c < s->columns; c += part) {
         V args[4 + TCC_MAP_RANK];
         args[0] = cuda_shared_address(e, ct_at(e, to, em_i64(e, (int64_t)c / part * a->s.bn * CT_ROW), 1));
@@ -123,7 +124,8 @@ static void await(struct fa *a, enum which which, V number)
     struct em *e = a->e;
     V buffer = buffer_of(a, number);
     struct fa_side *s = which == KEYS ? &a->s.k : &a->s.v;
-    cuda_mbarrier_wait(e, barrier(a, which, false, buffer), parity_of(a, number));
+    V parity = parity_of(a, number);
+    cuda_mbarrier_wait(e, barrier(a, which, false, buffer), parity);
     s->buffer = LLVMBuildMul(e->b, buffer, em_i64(e, s->bytes), "");
 }
 

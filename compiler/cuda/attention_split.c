@@ -70,12 +70,14 @@ void fa_keep_piece(struct fa *a)
                   "kept");
     V row = LLVMBuildUDiv(e->b, l.iv, columns, ""), column = LLVMBuildURem(e->b, l.iv, columns, "");
     V at = place(a, a->piece, a->head, row);
-    LLVMBuildStore(e->b, fa_get(a, fa_shared(a, 0, row, column, a->s.pitch_out, 4)),
-                   mean_at(a, at, fa_of_part(a, &a->s.v, column)));
+    V right = mean_at(a, at, fa_of_part(a, &a->s.v, column));
+    LLVMBuildStore(e->b, fa_get(a, fa_shared(a, 0, row, column, a->s.pitch_out, 4)), right);
     struct em_if one;
     em_if_begin(e, &one, LLVMBuildICmp(e->b, LLVMIntEQ, column, em_i64(e, 0), ""));
-    for (int i = 0; i < 2; i++)
-        LLVMBuildStore(e->b, fa_get(a, fa_sum_place(a, row, i)), sum_at(a, at, i));
+    for (int i = 0; i < 2; i++) {
+        V second = sum_at(a, at, i);
+        LLVMBuildStore(e->b, fa_get(a, fa_sum_place(a, row, i)), second);
+    }
     em_if_end(e, &one);
     em_loop_end(e, &l);
 }
@@ -114,7 +116,8 @@ void cuda_emit_attention_sum(struct cuda_fn *f)
     for (int i = 0; i < em_nouter(e->k); i++)
         results = LLVMBuildMul(e->b, results, em_extent(e, i), "");
     V first = LLVMBuildAdd(e->b, LLVMBuildMul(e->b, f->block, threads, ""), f->thread, "");
-    em_loop_begin(e, &l, em_range(e, first, results), LLVMBuildMul(e->b, f->blocks, threads, ""), "result");
+    LLVMValueRef step = LLVMBuildMul(e->b, f->blocks, threads, "");
+    em_loop_begin(e, &l, em_range(e, first, results), step, "result");
     V column = LLVMBuildURem(e->b, l.iv, em_i64(e, width(&a)), "");
     V tile = bind_point(&a, LLVMBuildUDiv(e->b, l.iv, em_i64(e, width(&a)), ""), &row), top = NULL, sum = NULL,
       mean = NULL;

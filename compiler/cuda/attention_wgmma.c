@@ -37,7 +37,8 @@ static V place(struct fa *a, const struct fa_side *s, V row, V column)
       within = LLVMBuildURem(e->b, column, em_i64(e, PART), "");
     V line = LLVMBuildAdd(e->b, LLVMBuildMul(e->b, part, em_i64(e, s->rows), ""), row, "");
     V swap = LLVMBuildShl(e->b, LLVMBuildAnd(e->b, row, em_i64(e, 7), ""), em_i64(e, 3), "");
-    V at = LLVMBuildAdd(e->b, LLVMBuildMul(e->b, line, em_i64(e, PART), ""), LLVMBuildXor(e->b, within, swap, ""), "");
+    LLVMValueRef right = LLVMBuildXor(e->b, within, swap, "");
+    V at = LLVMBuildAdd(e->b, LLVMBuildMul(e->b, line, em_i64(e, PART), ""), right, "");
     V base = ct_at(e, a->pool, em_i64(e, s->at), 1);
     return ct_at(e, s->buffer ? ct_at(e, base, s->buffer, 1) : base, at, 2);
 }

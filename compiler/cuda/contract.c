@@ -312,12 +312,13 @@ static void add_pieces(void *user, bool wide)
     V each = em_i64(e, c->together), results = LLVMBuildMul(e->b, c->rows.count, c->cols.count, ""),
       all = LLVMBuildMul(e->b, results, ct_count(e, c->batch), ""), threads = em_i64(e, c->f->s.threads);
     V first = LLVMBuildAdd(e->b, LLVMBuildMul(e->b, c->f->block, threads, ""), c->f->thread, "");
-    em_loop_begin(e, &l, em_range(e, LLVMBuildMul(e->b, first, each, ""), all),
-                  LLVMBuildMul(e->b, c->f->blocks, LLVMBuildMul(e->b, threads, each, ""), ""), "result");
+    LLVMValueRef step = LLVMBuildMul(e->b, c->f->blocks, LLVMBuildMul(e->b, threads, each, ""), "");
+    em_loop_begin(e, &l, em_range(e, LLVMBuildMul(e->b, first, each, ""), all), step, "result");
     V sum = ct_add_pieces(c, all, l.iv, ((struct body *)user)->shape.whole);
     V rest = LLVMBuildUDiv(e->b, l.iv, c->cols.count, "");
     ct_bind(e, c->batch, LLVMBuildUDiv(e->b, rest, c->rows.count, ""));
-    ct_epilogue(c, LLVMBuildURem(e->b, rest, c->rows.count, ""), LLVMBuildURem(e->b, l.iv, c->cols.count, ""), sum);
+    LLVMValueRef col = LLVMBuildURem(e->b, l.iv, c->cols.count, "");
+    ct_epilogue(c, LLVMBuildURem(e->b, rest, c->rows.count, ""), col, sum);
     em_loop_end(e, &l);
 }
 

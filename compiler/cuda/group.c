@@ -152,7 +152,8 @@ static void meet_warps(struct cuda_fn *f, struct loops_acc *a)
     LLVMTypeRef t = LLVMTypeOf(value);
     bool truth = t == e->t_i1;
     em_if_begin(e, &first, LLVMBuildICmp(e->b, LLVMIntEQ, lane, em_i64(e, 0), ""));
-    LLVMBuildStore(e->b, truth ? LLVMBuildZExt(e->b, value, e->t_i8, "") : value, slot(e, f->partial, 0, warp));
+    V at = slot(e, f->partial, 0, warp);
+    LLVMBuildStore(e->b, truth ? LLVMBuildZExt(e->b, value, e->t_i8, "") : value, at);
     if (position)
         LLVMBuildStore(e->b, position, slot(e, f->partial, 8, warp));
     em_if_end(e, &first);

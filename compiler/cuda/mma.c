@@ -99,7 +99,8 @@ static void load_words(struct ct *c, const struct ct_side *s, V buffer, V lane, 
     for (int i = 0; i < 4; i++) {
         V r = LLVMBuildAdd(e->b, row, em_i64(e, (rows ? i & 1 : i >> 1) * 8), ""),
           t = LLVMBuildAdd(e->b, at_k, em_i64(e, (rows ? i >> 1 : i & 1) * 4), "");
-        to[i] = LLVMBuildLoad2(e->b, e->t_i32, ct_at(e, ct_buffer(c, s, buffer), index_of(c, s, r, t), 4), "");
+        V index = index_of(c, s, r, t);
+        to[i] = LLVMBuildLoad2(e->b, e->t_i32, ct_at(e, ct_buffer(c, s, buffer), index, 4), "");
     }
 }
 
@@ -121,7 +122,8 @@ static void load_fragments(struct ct *c, const struct ct_side *s, V buffer, V la
         at_k = LLVMBuildAdd(e->b, at_k, low, "");
     else
         row = LLVMBuildAdd(e->b, row, low, "");
-    V address = ct_at(e, ct_buffer(c, s, buffer), index_of(c, s, row, at_k), c->engine->bytes);
+    V index = index_of(c, s, row, at_k);
+    V address = ct_at(e, ct_buffer(c, s, buffer), index, c->engine->bytes);
     LLVMTypeRef p = LLVMTypeOf(address);
     V four = em_intrinsic(e,
                           s->k_rows ? "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.trans.b16"
@@ -270,7 +272,8 @@ static void put(struct ct *c, int strip, V to)
     V up = LLVMBuildUDiv(e->b, w.row, em_i64(e, c->rows.size / 32), ""); /* 16 rows a row of warps */
     V row = LLVMBuildAdd(e->b, up, LLVMBuildLShr(e->b, w.lane, em_i64(e, 2), ""), "");
     V col = LLVMBuildMul(e->b, LLVMBuildAnd(e->b, w.lane, em_i64(e, 3), ""), em_i64(e, 2), "");
-    V at = ct_at(e, ct_at(e, to, row, 4 * c->pitch), LLVMBuildAdd(e->b, w.col, col, ""), 4);
+    LLVMValueRef index = LLVMBuildAdd(e->b, w.col, col, "");
+    V at = ct_at(e, ct_at(e, to, row, 4 * c->pitch), index, 4);
     for (int j = 0; j < n; j++)
         for (int half = 0; half < 2; half++) {
             V v = LLVMGetPoison(em_vec(ct_sum_type(c), 2));
@@ -286,8 +289,8 @@ static V row(struct ct *c, int strip, V r)
     struct em *e = c->e;
     V sixteen = em_i64(e, 16),
       warps = LLVMBuildMul(e->b, LLVMBuildUDiv(e->b, r, sixteen, ""), em_i64(e, c->rows.size / 2), "");
-    return LLVMBuildAdd(e->b, LLVMBuildAdd(e->b, warps, em_i64(e, 16 * strip), ""), LLVMBuildURem(e->b, r, sixteen, ""),
-                        "");
+    LLVMValueRef right = LLVMBuildURem(e->b, r, sixteen, "");
+    return LLVMBuildAdd(e->b, LLVMBuildAdd(e->b, warps, em_i64(e, 16 * strip), ""), right, "");
 }
 
 const struct ct_engine ct_mma = {.bytes = 2,

@@ -69,7 +69,8 @@ static V row_of(struct owners *o)
     for (int i = 0; i < TCC_MAX_RANK && index[i] >= 0; i++) {
         const struct kn_insn *n = &e->k->insns[index[i]];
         em_insn_needed(e, index[i]);
-        row = LLVMBuildNSWAdd(e->b, LLVMBuildNSWMul(e->b, row, em_expr(e, n->bound), ""), em_expr(e, n->expr), "");
+        LLVMValueRef right = em_expr(e, n->expr);
+        row = LLVMBuildNSWAdd(e->b, LLVMBuildNSWMul(e->b, row, em_expr(e, n->bound), ""), right, "");
     }
     return row;
 }
@@ -95,8 +96,8 @@ static V list_own(struct owners *o, V own, V half, V *mine)
     V first = LLVMBuildNSWMul(e->b, half, em_i64(e, warps), "");
     struct em_if one;
     em_if_begin(e, &one, LLVMBuildICmp(e->b, LLVMIntEQ, lane, LLVMConstInt(e->t_i32, 0, 0), ""));
-    LLVMBuildStore(e->b, em_unary_intrinsic(e, "llvm.ctpop", ballot),
-                   word_at(e, o->counts, LLVMBuildNSWAdd(e->b, first, warp, "")));
+    V right = word_at(e, o->counts, LLVMBuildNSWAdd(e->b, first, warp, ""));
+    LLVMBuildStore(e->b, em_unary_intrinsic(e, "llvm.ctpop", ballot), right);
     em_if_end(e, &one);
     cuda_barrier(e);
     *mine = LLVMBuildZExt(e->b, before, e->t_i64, "");
@@ -141,7 +142,8 @@ static void look(struct owners *o, V from, V low, V high)
     em_if_begin(e, &some, LLVMBuildICmp(e->b, LLVMIntSGT, n, em_i64(e, 0), ""));
     cuda_barrier(e); /* nobody reads the list of the points before */
     em_if_begin(e, &is_own, own);
-    LLVMBuildStore(e->b, LLVMBuildTrunc(e->b, o->f->thread, e->t_i32, ""), word_at(e, o->list, mine));
+    V at = word_at(e, o->list, mine);
+    LLVMBuildStore(e->b, LLVMBuildTrunc(e->b, o->f->thread, e->t_i32, ""), at);
     em_if_end(e, &is_own);
     cuda_barrier(e);
     update(o, from, n);

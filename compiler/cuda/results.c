@@ -119,8 +119,9 @@ static void by_strips(struct ct *c)
         V r = LLVMBuildUDiv(e->b, l.iv, width, ""), n = LLVMBuildURem(e->b, l.iv, width, "");
         n = LLVMBuildMul(e->b, n, step, "");
         V at = LLVMBuildAdd(e->b, LLVMBuildMul(e->b, r, em_i64(e, c->pitch), ""), n, "");
-        result(c, LLVMBuildAdd(e->b, c->rows.first, c->engine->row(c, s, r), ""),
-               LLVMBuildAdd(e->b, c->cols.first, n, ""), ct_at(e, c->pool, at, 4));
+        V right = ct_at(e, c->pool, at, 4);
+        LLVMValueRef col = LLVMBuildAdd(e->b, c->cols.first, n, "");
+        result(c, LLVMBuildAdd(e->b, c->rows.first, c->engine->row(c, s, r), ""), col, right);
         em_loop_end(e, &l);
         ct_barrier(c);
     }
@@ -148,12 +149,14 @@ static void each_row(struct ct *c, V line, int rows, V first, V column, V col)
     if (e->k->ninsns - e->k->stages[0].last <= SHORT) {
         for (int r = 0; r < ROWS; r += rows) {
             V row = LLVMBuildAdd(e->b, line, em_i64(e, r), "");
-            result(c, LLVMBuildAdd(e->b, first, row, ""), col, ct_own_place(c, row, column));
+            V right = ct_own_place(c, row, column);
+            result(c, LLVMBuildAdd(e->b, first, row, ""), col, right);
         }
         return;
     }
     em_loop_begin(e, &l, em_range(e, line, em_i64(e, ROWS)), em_i64(e, rows), "row");
-    result(c, LLVMBuildAdd(e->b, first, l.iv, ""), col, ct_own_place(c, l.iv, column));
+    V second = ct_own_place(c, l.iv, column);
+    result(c, LLVMBuildAdd(e->b, first, l.iv, ""), col, second);
     em_loop_end(e, &l);
 }
 

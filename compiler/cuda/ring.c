@@ -98,7 +98,8 @@ V ct_buffer(struct ct *c, const struct ct_side *s, V buffer)
 
 static V place(struct ct *c, const struct ct_side *s, V buffer, V row, V k)
 {
-    return ct_at(c->e, ct_buffer(c, s, buffer), c->engine->index(c, s, row, k), c->engine->bytes);
+    V index = c->engine->index(c, s, row, k);
+    return ct_at(c->e, ct_buffer(c, s, buffer), index, c->engine->bytes);
 }
 
 /* -- By copies
@@ -169,8 +170,8 @@ static void keep_slot(struct ct *c, const struct ct_side *s, V j, V buffer, V v)
     }
     for (int i = 0; i < s->width; i++) {
         V step = em_i64(e, i);
-        V at = place(c, s, buffer, s->along_k ? row : LLVMBuildAdd(e->b, row, step, ""),
-                     s->along_k ? LLVMBuildAdd(e->b, k, step, "") : k);
+        LLVMValueRef right = s->along_k ? LLVMBuildAdd(e->b, k, step, "") : k;
+        V at = place(c, s, buffer, s->along_k ? row : LLVMBuildAdd(e->b, row, step, ""), right);
         LLVMBuildStore(e->b, LLVMBuildExtractElement(e->b, v, step, ""), at);
     }
 }

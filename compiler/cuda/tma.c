@@ -142,8 +142,8 @@ static void send_windows(struct ct *c, const struct ct_side *s, V buffer, V full
     V args[4 + 2 * TCC_MAP_RANK];
     ct_bind(e, s->dims, all ? LLVMBuildAdd(e->b, s->first, own_share(c, s, 1), "") : s->first);
     ct_bind(e, c->k, k0);
-    args[n++] =
-        cuda_shared_address(e, ct_at(e, ct_buffer(c, s, buffer), all ? own_share(c, s, CT_ROW) : em_i64(e, 0), 1));
+    V index = all ? own_share(c, s, CT_ROW) : em_i64(e, 0);
+    args[n++] = cuda_shared_address(e, ct_at(e, ct_buffer(c, s, buffer), index, 1));
     args[n++] = full;
     args[n++] = c->f->maps[s == &c->cols];
     for (int d = 0; d < rank; d++) {
@@ -208,7 +208,8 @@ void ct_send_all(struct ct *c)
     t.buffer = em_loop_carry(e, &l, t.buffer);
     t.parity = em_loop_carry(e, &l, t.parity);
     V full = barrier(c, t.buffer, false);
-    cuda_mbarrier_wait(c->e, barrier(c, t.buffer, true), LLVMBuildXor(e->b, t.parity, flip, ""));
+    LLVMValueRef right = LLVMBuildXor(e->b, t.parity, flip, "");
+    cuda_mbarrier_wait(c->e, barrier(c, t.buffer, true), right);
     cuda_mbarrier_expect(e, full, c->rows.bytes + c->cols.bytes);
     V k0 = LLVMBuildAdd(e->b, c->first, LLVMBuildMul(e->b, l.iv, em_i64(e, c->bk), ""), "");
     send_side(c, &c->rows, t.buffer, full, k0);
@@ -241,7 +242,8 @@ void ct_sum_sent(struct ct *c)
     c->engine->multiply(c, t.buffer);
     if (stays) {
         V some = LLVMBuildICmp(e->b, LLVMIntSGT, l.iv, zero, "");
-        release(c, barrier(c, before, true), LLVMBuildAnd(e->b, signals, some, ""));
+        LLVMValueRef right = LLVMBuildAnd(e->b, signals, some, "");
+        release(c, barrier(c, before, true), right);
     } else {
         release(c, barrier(c, t.buffer, true), signals);
     }

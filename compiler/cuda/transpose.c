@@ -44,8 +44,8 @@ static void points(struct turned *t, int fast, int slow, void (*body)(struct tur
         V y = LLVMBuildAdd(e->b, t->y, em_i64(e, r), "");
         V at = LLVMBuildAdd(e->b, t->tiles.at[fast].lo, t->x, ""),
           across = LLVMBuildAdd(e->b, t->tiles.at[slow].lo, y, "");
-        V ok = LLVMBuildAnd(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, at, t->tiles.at[fast].hi, ""),
-                            LLVMBuildICmp(e->b, LLVMIntSLT, across, t->tiles.at[slow].hi, ""), "");
+        LLVMValueRef right = LLVMBuildICmp(e->b, LLVMIntSLT, across, t->tiles.at[slow].hi, "");
+        V ok = LLVMBuildAnd(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, at, t->tiles.at[fast].hi, ""), right, "");
         em_if_begin(e, &inside, ok);
         em_bind(e, e->k->dims[fast].var, at);
         em_bind(e, e->k->dims[slow].var, across);
@@ -76,7 +76,8 @@ static void fetch(struct turned *t, V x, V y)
     struct em *e = t->f->e;
     for (int i = 0; i < t->n; i++) {
         em_insn_needed(e, t->load[i]);
-        LLVMBuildStore(e->b, bits_of(e, e->value[t->load[i]], t->type[i]), element(t, i, y, x));
+        V at = element(t, i, y, x);
+        LLVMBuildStore(e->b, bits_of(e, e->value[t->load[i]], t->type[i]), at);
     }
 }
 

@@ -45,7 +45,8 @@ static V index_of(struct ct *c, const struct ct_side *s, V row, V k)
         fast = LLVMBuildURem(e->b, row, wide, "");
     }
     V swap = LLVMBuildShl(e->b, LLVMBuildAnd(e->b, line, seven, ""), chunk, "");
-    return LLVMBuildAdd(e->b, LLVMBuildMul(e->b, line, wide, ""), LLVMBuildXor(e->b, fast, swap, ""), "");
+    LLVMValueRef right = LLVMBuildXor(e->b, fast, swap, "");
+    return LLVMBuildAdd(e->b, LLVMBuildMul(e->b, line, wide, ""), right, "");
 }
 
 /* The matrix descriptor of a side from byte `offset` of its buffer on. Offsets in 16 bytes: to the next 8 rows of the
