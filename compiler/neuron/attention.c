@@ -255,8 +255,8 @@ static void weigh(struct attention *a, struct step *s)
     const struct nk_value *top = new_top(a, s), *less = nk_new(nk, &one, TCC_F32);
     double scale = a->plain ? a->scale : 1;
     /* a row that sees no key has the largest score -inf, and weights 0 */
-    nk_scale_by(nk, &one, less, top, NEURON_ALU_MUL, nk_number(nk, TCC_F32, -scale), NEURON_ALU_MIN,
-                nk_number(nk, TCC_F32, FLT_MAX));
+    struct nk_value *right = nk_number(nk, TCC_F32, FLT_MAX);
+    nk_scale_by(nk, &one, less, top, NEURON_ALU_MUL, nk_number(nk, TCC_F32, -scale), NEURON_ALU_MIN, right);
     if (r->top) {
         s->factor = nk_new(nk, &one, TCC_F32);
         nk_activate(nk, &one, NEURON_FUNC_EXP, s->factor, r->top, scale, less, NEURON_ACC_IDLE);

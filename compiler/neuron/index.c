@@ -210,8 +210,8 @@ const struct nk_value *nk_bind_index(struct nk *nk, const struct nk_tile *t, con
     v = nk_copy(nk, &part, TCC_I32, given);
     below = nk_ts(nk, &part, TCC_I32, NEURON_ALU_LT, v, 0);
     v = nk_tt(nk, &part, TCC_I32, NEURON_ALU_ADD, v, nk_ts(nk, &part, TCC_I32, NEURON_ALU_MUL, below, (double)bound));
-    x.wrong = nk_tt(nk, &part, TCC_I32, NEURON_ALU_LOR, nk_ts(nk, &part, TCC_I32, NEURON_ALU_LT, v, 0),
-                    nk_ts(nk, &part, TCC_I32, NEURON_ALU_GE, v, (double)bound));
+    struct nk_value *right = nk_ts(nk, &part, TCC_I32, NEURON_ALU_GE, v, (double)bound);
+    x.wrong = nk_tt(nk, &part, TCC_I32, NEURON_ALU_LOR, nk_ts(nk, &part, TCC_I32, NEURON_ALU_LT, v, 0), right);
     if (given->high) { /* words that the low ones don't say */
         const struct nk_value *sign = nk_ts(nk, &part, TCC_I32, NEURON_ALU_MUL, below, -1);
         x.wrong = nk_tt(nk, &part, TCC_I32, NEURON_ALU_LOR, x.wrong,

@@ -46,8 +46,8 @@ bool nk_run_online(struct plan *p, struct kept *kept)
                         *weights = nk_new(nk, &t, TCC_BF16);
         largest(nk, &one, &t, part, x);
         top = before ? nk_tt(nk, &one, TCC_F32, NEURON_ALU_MAX, before, part) : part;
-        nk_scale_by(nk, &one, less, top, NEURON_ALU_MUL, nk_number(nk, TCC_F32, -1), NEURON_ALU_MIN,
-                    nk_number(nk, TCC_F32, FLT_MAX));
+        struct nk_value *right = nk_number(nk, TCC_F32, FLT_MAX);
+        nk_scale_by(nk, &one, less, top, NEURON_ALU_MUL, nk_number(nk, TCC_F32, -1), NEURON_ALU_MIN, right);
         if (before) {
             factor = nk_new(nk, &one, TCC_F32);
             nk_activate(nk, &one, NEURON_FUNC_EXP, factor, before, 1, less, NEURON_ACC_IDLE);

@@ -83,7 +83,8 @@ static value nearest(struct op o, value x)
 }
 static value where_small(struct op o, value x, value whole)
 {
-    whole = choose(o, mask(o, NEURON_ALU_EQ, whole, 0), MULN(x, 0), whole); /* of x's sign */
+    value chosen = MULN(x, 0);
+    whole = choose(o, mask(o, NEURON_ALU_EQ, whole, 0), chosen, whole); /* of x's sign */
     return choose(o, mask(o, NEURON_ALU_LT, magnitude(o, x), 0x1p23), whole, x);
 }
 static value make_round(struct op o, const value *x)
@@ -103,7 +104,8 @@ static value make_ceil(struct op o, const value *x)
 static value make_trunc(struct op o, const value *x)
 {
     value a = magnitude(o, x[0]), n = nearest(o, a);
-    n = MUL(SUB(n, tt(o, NEURON_ALU_GT, n, a)), SIGN(x[0]));
+    value right = SIGN(x[0]);
+    n = MUL(SUB(n, tt(o, NEURON_ALU_GT, n, a)), right);
     return where_small(o, x[0], n);
 }
 
@@ -113,20 +115,25 @@ static value rest_of(struct op o, value a, value b)
     value q = MUL(a, inverse(o, b)), whole = make_floor(o, &q), r = SUB(a, MUL(whole, b));
     r = ADD(r, MUL(ts(o, NEURON_ALU_LT, r, 0), b));
     r = SUB(r, MUL(tt(o, NEURON_ALU_GE, r, b), b));
-    return choose(o, mask(o, NEURON_ALU_GT, b, LARGEST), SUB(a, MULN(a, 0)), r); /* |x|; NaN if that is infinite, too */
+    value chosen = SUB(a, MULN(a, 0));
+    return choose(o, mask(o, NEURON_ALU_GT, b, LARGEST), chosen, r); /* |x|; NaN if that is infinite, too */
 }
 static value make_remainder(struct op o, const value *x)
 {
     value y = nk_solid(o.nk, o.t, x[1]);
-    return MUL(rest_of(o, magnitude(o, x[0]), magnitude(o, y)), SIGN(x[0]));
+    value right = SIGN(x[0]);
+    value second = magnitude(o, y);
+    return MUL(rest_of(o, magnitude(o, x[0]), second), right);
 }
 /* The remainder, plus y where their signs differ. */
 static value make_modulo(struct op o, const value *x)
 {
     value y = nk_solid(o.nk, o.t, x[1]), args[2] = {x[0], y}, r = make_remainder(o, args);
-    value other = mask(o, NEURON_ALU_LT, MUL(SIGN(r), SIGN(y)), 0);
+    value right = SIGN(y);
+    value other = mask(o, NEURON_ALU_LT, MUL(SIGN(r), right), 0);
     r = choose(o, other, ADD(r, y), r);
-    return choose(o, mask(o, NEURON_ALU_EQ, r, 0), MULN(SIGN(y), 0), r); /* 0 has y's sign */
+    value chosen = MULN(SIGN(y), 0);
+    return choose(o, mask(o, NEURON_ALU_EQ, r, 0), chosen, r); /* 0 has y's sign */
 }
 
 static value make_negative(struct op o, const value *x)
@@ -174,15 +181,18 @@ static value make_sqrt(struct op o, const value *x)
 /* tanh(x / 2) (e^x + 1), exact for all x. */
 static value make_expm1(struct op o, const value *x)
 {
-    return MUL(nk_act(o.nk, o.t, F, NEURON_FUNC_TANH, x[0], 0.5), ADDN(function(o, NEURON_FUNC_EXP, x[0]), 1));
+    value right = ADDN(function(o, NEURON_FUNC_EXP, x[0]), 1);
+    return MUL(nk_act(o.nk, o.t, F, NEURON_FUNC_TANH, x[0], 0.5), right);
 }
 static value make_log(struct op o, const value *arg)
 {
     value x = arg[0], small = mask(o, NEURON_ALU_LT, x, 0x1p-60), big = mask(o, NEURON_ALU_GT, x, 0x1p60);
-    value y = choose(o, big, MULN(x, 0x1p-68), choose(o, small, MULN(x, 0x1p88), x));
+    value otherwise = choose(o, small, MULN(x, 0x1p88), x);
+    value y = choose(o, big, MULN(x, 0x1p-68), otherwise);
     y = ts(o, NEURON_ALU_MIN, ts(o, NEURON_ALU_MAX, y, 0x1p-64), 0x1p64);
     y = function(o, NEURON_FUNC_LOG, y);
-    y = ADD(y, ADD(MULN(small, -88 * 0.69314718055994531), MULN(big, 68 * 0.69314718055994531)));
+    value right = MULN(big, 68 * 0.69314718055994531);
+    y = ADD(y, ADD(MULN(small, -88 * 0.69314718055994531), right));
     y = choose(o, mask(o, NEURON_ALU_GT, x, LARGEST), x, y);
     y = choose_number(o, mask(o, NEURON_ALU_EQ, x, 0), -INFINITY, y);
     return choose_number(o, mask(o, NEURON_ALU_LT, x, 0), NAN, y);
@@ -198,7 +208,8 @@ static value make_log1p(struct op o, const value *arg)
 static value angle(struct op o, value x)
 {
     value q = MULN(x, 0.15915494309189535), k = make_round(o, &q);
-    value r = SUB(SUB(x, MULN(k, 6.28125)), MULN(k, 0.0019353071795864769));
+    value right = MULN(k, 0.0019353071795864769);
+    value r = SUB(SUB(x, MULN(k, 6.28125)), right);
     return ts(o, NEURON_ALU_MIN, ts(o, NEURON_ALU_MAX, r, -0x1.921fb4p1), 0x1.921fb4p1);
 }
 static value make_sin(struct op o, const value *x)
@@ -211,29 +222,36 @@ static value make_cos(struct op o, const value *x)
 }
 static value make_tan(struct op o, const value *x)
 {
-    return MUL(make_sin(o, x), inverse(o, make_cos(o, x)));
+    value right = inverse(o, make_cos(o, x));
+    return MUL(make_sin(o, x), right);
 }
 static value make_atan(struct op o, const value *x)
 {
     value a = magnitude(o, x[0]), far = mask(o, NEURON_ALU_GT, a, 1);
     value y = function(o, NEURON_FUNC_ARCTAN, choose(o, far, inverse(o, a), a));
-    return MUL(choose(o, far, rts(o, NEURON_ALU_SUB, 1.5707963267948966, y), y), SIGN(x[0]));
+    value right = SIGN(x[0]);
+    return MUL(choose(o, far, rts(o, NEURON_ALU_SUB, 1.5707963267948966, y), y), right);
 }
 static value make_asin(struct op o, const value *x)
 {
-    value s = MUL(rts(o, NEURON_ALU_SUB, 1, x[0]), ADDN(x[0], 1)), y = MUL(x[0], inverse(o, signed_root(o, s)));
+    value right = ADDN(x[0], 1);
+    value s = MUL(rts(o, NEURON_ALU_SUB, 1, x[0]), right);
+    value y = MUL(x[0], inverse(o, signed_root(o, s)));
     return make_atan(o, &y);
 }
 static value make_acos(struct op o, const value *x)
 {
-    value q = MUL(rts(o, NEURON_ALU_SUB, 1, x[0]), inverse(o, ADDN(x[0], 1))), s = make_sqrt(o, &q);
+    value right = inverse(o, ADDN(x[0], 1));
+    value q = MUL(rts(o, NEURON_ALU_SUB, 1, x[0]), right);
+    value s = make_sqrt(o, &q);
     return MULN(make_atan(o, &s), 2);
 }
 static value make_sinh(struct op o, const value *x)
 {
     value a = magnitude(o, x[0]), e = make_expm1(o, &a), y = ADD(e, MUL(e, inverse(o, ADDN(e, 1))));
     y = choose(o, mask(o, NEURON_ALU_GT, e, LARGEST), e, y);
-    return MUL(MULN(y, 0.5), SIGN(x[0]));
+    value right = SIGN(x[0]);
+    return MUL(MULN(y, 0.5), right);
 }
 static value make_cosh(struct op o, const value *x)
 {
@@ -244,20 +262,25 @@ static value make_asinh(struct op o, const value *x)
 {
     value a = magnitude(o, x[0]), square = MUL(a, a), s = ADDN(square, 1);
     value near = ADD(a, MUL(square, inverse(o, ADDN(signed_root(o, s), 1))));
-    value y =
-        choose(o, mask(o, NEURON_ALU_GT, a, 0x1p40), ADDN(make_log(o, &a), 0.69314718055994531), make_log1p(o, &near));
+    value otherwise = make_log1p(o, &near);
+    value chosen = ADDN(make_log(o, &a), 0.69314718055994531);
+    value y = choose(o, mask(o, NEURON_ALU_GT, a, 0x1p40), chosen, otherwise);
     return MUL(y, SIGN(x[0]));
 }
 static value make_acosh(struct op o, const value *x)
 {
     value d = ADDN(x[0], -1), s = MUL(d, ADDN(d, 2)), y = ADD(d, signed_root(o, s));
     y = make_log1p(o, &y);
-    return choose(o, mask(o, NEURON_ALU_GT, x[0], 0x1p40), ADDN(make_log(o, x), 0.69314718055994531), y);
+    value chosen = ADDN(make_log(o, x), 0.69314718055994531);
+    return choose(o, mask(o, NEURON_ALU_GT, x[0], 0x1p40), chosen, y);
 }
 static value make_atanh(struct op o, const value *x)
 {
-    value a = magnitude(o, x[0]), q = MUL(MULN(a, 2), inverse(o, rts(o, NEURON_ALU_SUB, 1, a)));
-    return MUL(MULN(make_log1p(o, &q), 0.5), SIGN(x[0]));
+    value a = magnitude(o, x[0]);
+    value right = inverse(o, rts(o, NEURON_ALU_SUB, 1, a));
+    value q = MUL(MULN(a, 2), right);
+    value second = SIGN(x[0]);
+    return MUL(MULN(make_log1p(o, &q), 0.5), second);
 }
 /* The same bytes as another type of as many. */
 static value seen_as(struct op o, value v, enum tcc_dtype d)
@@ -314,15 +337,19 @@ static void divide(struct op o, value a, value b, value *q, value *r)
     }
     /* r has a's sign, or q goes one towards zero: by the sign of d where r is below 0 and a is not, the other way where
      * it is above. */
-    value sa = itt(o, NEURON_ALU_SUB, its(o, NEURON_ALU_GT, a, 0), its(o, NEURON_ALU_LT, a, 0));
-    value sr = itt(o, NEURON_ALU_SUB, its(o, NEURON_ALU_GT, *r, 0), its(o, NEURON_ALU_LT, *r, 0));
-    value sd = itt(o, NEURON_ALU_SUB, its(o, NEURON_ALU_GT, d, 0), its(o, NEURON_ALU_LT, d, 0));
+    value right = its(o, NEURON_ALU_LT, a, 0);
+    value sa = itt(o, NEURON_ALU_SUB, its(o, NEURON_ALU_GT, a, 0), right);
+    value second = its(o, NEURON_ALU_LT, *r, 0);
+    value sr = itt(o, NEURON_ALU_SUB, its(o, NEURON_ALU_GT, *r, 0), second);
+    value other = its(o, NEURON_ALU_LT, d, 0);
+    value sd = itt(o, NEURON_ALU_SUB, its(o, NEURON_ALU_GT, d, 0), other);
     value wrong = its(o, NEURON_ALU_LT, itt(o, NEURON_ALU_MUL, sa, sr), 0);
     value step = itt(o, NEURON_ALU_MUL, itt(o, NEURON_ALU_MUL, wrong, sr), sd);
     *q = itt(o, NEURON_ALU_ADD, *q, step);
     *r = itt(o, NEURON_ALU_SUB, *r, itt(o, NEURON_ALU_MUL, step, d));
     /* a multiple too few: |r| = |b| */
-    value full = itt(o, NEURON_ALU_EQ, its(o, NEURON_ALU_ABS, *r, 0), its(o, NEURON_ALU_ABS, d, 0));
+    value rest = its(o, NEURON_ALU_ABS, d, 0);
+    value full = itt(o, NEURON_ALU_EQ, its(o, NEURON_ALU_ABS, *r, 0), rest);
     step = itt(o, NEURON_ALU_MUL, full, itt(o, NEURON_ALU_MUL, sa, sd));
     *q = itt(o, NEURON_ALU_ADD, *q, step);
     *r = itt(o, NEURON_ALU_SUB, *r, itt(o, NEURON_ALU_MUL, step, d));
@@ -380,14 +407,15 @@ static value make_ifmod(struct op o, const value *x)
 static value make_imod(struct op o, const value *x)
 {
     value r = make_ifmod(o, x), y = nk_copy(o.nk, o.t, TCC_I32, nk_solid(o.nk, o.t, x[1]));
-    value negative = itt(o, NEURON_ALU_LXOR, its(o, NEURON_ALU_LT, r, 0), its(o, NEURON_ALU_LT, y, 0));
+    value right = its(o, NEURON_ALU_LT, y, 0);
+    value negative = itt(o, NEURON_ALU_LXOR, its(o, NEURON_ALU_LT, r, 0), right);
     negative = itt(o, NEURON_ALU_MUL, negative, its(o, NEURON_ALU_NE, r, 0));
     return itt(o, NEURON_ALU_ADD, r, itt(o, NEURON_ALU_MUL, negative, y));
 }
 static value make_isign(struct op o, const value *x)
 {
-    return nk_tt(o.nk, o.t, o.to, NEURON_ALU_SUB, nk_ts(o.nk, o.t, o.to, NEURON_ALU_GT, x[0], 0),
-                 nk_ts(o.nk, o.t, o.to, NEURON_ALU_LT, x[0], 0));
+    struct nk_value *right = nk_ts(o.nk, o.t, o.to, NEURON_ALU_LT, x[0], 0);
+    return nk_tt(o.nk, o.t, o.to, NEURON_ALU_SUB, nk_ts(o.nk, o.t, o.to, NEURON_ALU_GT, x[0], 0), right);
 }
 static value make_philox(struct op o, const value *x)
 {

@@ -156,7 +156,8 @@ static const struct nk_value *not_finite(struct nk *nk, const struct nk_tile *t,
                                          const struct nk_value *x)
 {
     struct nk_value *to = nk_new(nk, t, d);
-    nk_scale_by(nk, t, to, x, NEURON_ALU_MUL, nk_number(nk, TCC_F32, 0), NEURON_ALU_NE, nk_number(nk, TCC_F32, 0));
+    struct nk_value *right = nk_number(nk, TCC_F32, 0);
+    nk_scale_by(nk, t, to, x, NEURON_ALU_MUL, nk_number(nk, TCC_F32, 0), NEURON_ALU_NE, right);
     return to;
 }
 
@@ -173,7 +174,8 @@ static void add_updates(const struct scatter *s, const struct nk_tile *t, const 
     const struct nk_value *x = nk_computed(nk, t, nk_evaluate(nk, t, made, s->value));
     x = nk_copy(nk, t, d, nk_solid(nk, t, x));
     const struct nk_value *bad = not_finite(nk, t, d, x);
-    x = nk_select(nk, t, d, not_finite(nk, t, TCC_BOOL, x), nk_number(nk, d, 0), x);
+    struct nk_value *yes = nk_number(nk, d, 0);
+    x = nk_select(nk, t, d, not_finite(nk, t, TCC_BOOL, x), yes, x);
     const struct nk_value *sum = sums(nk, t, same, x), *spoiled = sums(nk, t, same, bad);
     spoiled = nk_ts(nk, t, TCC_BOOL, NEURON_ALU_GT, spoiled, 0);
     memset(made, 0, (size_t)nk->k->ninsns * sizeof *made);

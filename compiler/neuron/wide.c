@@ -137,14 +137,18 @@ static value high_product(struct wide w, value a, value b)
     value a0 = nk_ts(w.nk, w.t, TCC_U32, NEURON_ALU_AND, natural(w, a), 65535), a1 = shifted(w, NEURON_ALU_SHR, a, 16);
     value b0 = nk_ts(w.nk, w.t, TCC_U32, NEURON_ALU_AND, natural(w, b), 65535), b1 = shifted(w, NEURON_ALU_SHR, b, 16);
     value p01 = MUL(a0, b1), p10 = MUL(a1, b0);
-    value middle = ADD(shifted(w, NEURON_ALU_SHR, MUL(a0, b0), 16), ts(w, NEURON_ALU_AND, p01, 65535));
+    value right = ts(w, NEURON_ALU_AND, p01, 65535);
+    value middle = ADD(shifted(w, NEURON_ALU_SHR, MUL(a0, b0), 16), right);
     middle = ADD(middle, ts(w, NEURON_ALU_AND, p10, 65535));
-    value high = ADD(MUL(a1, b1), ADD(shifted(w, NEURON_ALU_SHR, p01, 16), shifted(w, NEURON_ALU_SHR, p10, 16)));
+    value second = shifted(w, NEURON_ALU_SHR, p10, 16);
+    value other = ADD(shifted(w, NEURON_ALU_SHR, p01, 16), second);
+    value high = ADD(MUL(a1, b1), other);
     return ADD(high, shifted(w, NEURON_ALU_SHR, middle, 16));
 }
 static struct pair mul(struct wide w, struct pair a, struct pair b)
 {
-    value crossed = ADD(MUL(a.lo, b.hi), MUL(a.hi, b.lo));
+    value right = MUL(a.hi, b.lo);
+    value crossed = ADD(MUL(a.lo, b.hi), right);
     return (struct pair){MUL(a.lo, b.lo), ADD(high_product(w, a.lo, b.lo), crossed)};
 }
 static struct pair choose(struct wide w, value mask, struct pair yes, struct pair no)
@@ -154,7 +158,8 @@ static struct pair choose(struct wide w, value mask, struct pair yes, struct pai
 }
 static value is_zero(struct wide w, struct pair a)
 {
-    return AND(ts(w, NEURON_ALU_EQ, a.lo, 0), ts(w, NEURON_ALU_EQ, a.hi, 0));
+    value right = ts(w, NEURON_ALU_EQ, a.hi, 0);
+    return AND(ts(w, NEURON_ALU_EQ, a.lo, 0), right);
 }
 static value is_negative(struct wide w, struct pair a)
 {
@@ -163,11 +168,13 @@ static value is_negative(struct wide w, struct pair a)
 static value less(struct wide w, struct pair a, struct pair b)
 {
     value high = w.sign ? tt(w, NEURON_ALU_LT, a.hi, b.hi) : below(w, a.hi, b.hi);
-    return OR(high, AND(tt(w, NEURON_ALU_EQ, a.hi, b.hi), below(w, a.lo, b.lo)));
+    value right = below(w, a.lo, b.lo);
+    return OR(high, AND(tt(w, NEURON_ALU_EQ, a.hi, b.hi), right));
 }
 static value equal(struct wide w, struct pair a, struct pair b)
 {
-    return AND(tt(w, NEURON_ALU_EQ, a.lo, b.lo), tt(w, NEURON_ALU_EQ, a.hi, b.hi));
+    value right = tt(w, NEURON_ALU_EQ, a.hi, b.hi);
+    return AND(tt(w, NEURON_ALU_EQ, a.lo, b.lo), right);
 }
 value nk_index_as_float(struct nk *nk, const struct nk_tile *t, value y)
 {
@@ -201,7 +208,10 @@ static struct pair negative(struct wide w, struct pair a)
 }
 static struct pair magnitude(struct wide w, struct pair a)
 {
-    return w.sign ? choose(w, is_negative(w, a), negative(w, a), a) : a;
+    if (!w.sign)
+        return a;
+    struct pair chosen = negative(w, a);
+    return choose(w, is_negative(w, a), chosen, a);
 }
 static struct pair sign_of(struct wide w, struct pair a)
 {
@@ -258,10 +268,10 @@ static value cast_from_float(struct wide w, value x, enum tcc_dtype d)
 static value cast_to_float(struct wide w, struct pair a)
 {
     value f = to_float(w, magnitude(w, a));
-    return w.sign ? ftt(w, NEURON_ALU_SUB, f,
-                        ftt(w, NEURON_ALU_MUL, fts(w, NEURON_ALU_MUL, f, 2),
-                            nk_copy(w.nk, w.t, TCC_F32, is_negative(w, a))))
-                  : f;
+    if (!w.sign)
+        return f;
+    value below_zero = nk_copy(w.nk, w.t, TCC_F32, is_negative(w, a));
+    return ftt(w, NEURON_ALU_SUB, f, ftt(w, NEURON_ALU_MUL, fts(w, NEURON_ALU_MUL, f, 2), below_zero));
 }
 
 /* -- Quotients
@@ -294,7 +304,8 @@ static void divide(struct wide w, struct pair a, struct pair b, struct pair *q, 
 static struct pair quotient(struct wide w, enum ir_op op, struct pair a, struct pair b)
 {
     struct pair q, r;
-    divide(w, magnitude(w, a), magnitude(w, b), &q, &r);
+    struct pair right = magnitude(w, b);
+    divide(w, magnitude(w, a), right, &q, &r);
     if (!w.sign)
         return op == IR_div ? q : r;
     value na = is_negative(w, a), other = tt(w, NEURON_ALU_LXOR, na, is_negative(w, b));
@@ -333,7 +344,8 @@ static struct pair shift(struct wide w, bool left, struct pair a, struct pair by
     if (sign)
         a = bitwise(w, NEURON_ALU_XOR, a, (struct pair){sign, sign});
     value near = left ? a.lo : a.hi, far = left ? a.hi : a.lo;
-    far = bits(w, NEURON_ALU_OR, bits(w, on, far, n), bits(w, back, near, mirrored));
+    value right = bits(w, back, near, mirrored);
+    far = bits(w, NEURON_ALU_OR, bits(w, on, far, n), right);
     far = bits(w, NEURON_ALU_OR, far, bits(w, on, near, beyond));
     near = bits(w, on, near, n);
     struct pair p = left ? (struct pair){near, far} : (struct pair){far, near};
