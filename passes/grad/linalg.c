@@ -62,16 +62,16 @@ static ir_expr columns(const struct ir_value *x)
 static struct ir_value *across(struct grad *g, const struct ir_value *x, enum ir_op compare, int64_t with)
 {
     const ir_expr dims[2] = {rows(x), columns(x)};
-    struct ir_value *d = minus(g, grad_iota(g, 2, dims, 1, TCC_I64), grad_iota(g, 2, dims, 0, TCC_I64));
+    struct ir_value *right = grad_iota(g, 2, dims, 0, TCC_I64);
+    struct ir_value *d = minus(g, grad_iota(g, 2, dims, 1, TCC_I64), right);
     return ir_binary(g->b, compare, d, ir_constant_i(g->b, TCC_I64, with));
 }
 
 /* The elements of x for which that holds, `otherwise` elsewhere. */
 static struct ir_value *where(struct grad *g, struct ir_value *x, enum ir_op compare, int64_t with, double otherwise)
 {
-    return x ? grad_select(g, across(g, x, compare, with), x,
-                           ir_constant_f(g->b, (enum tcc_dtype)x->type->dtype, otherwise))
-             : NULL;
+    struct ir_value *other = x ? ir_constant_f(g->b, (enum tcc_dtype)x->type->dtype, otherwise) : NULL;
+    return x ? grad_select(g, across(g, x, compare, with), x, other) : NULL;
 }
 
 /* L of factors in one: ones on its diagonal. */
@@ -128,17 +128,19 @@ static struct ir_value *inverse_of(struct grad *g, struct ir_value *x)
 void grad_det(struct grad *g, struct ir_node *n)
 {
     struct ir_value *d = grad_out(g, n, 0);
-    if (d)
-        grad_give(g, n, 0,
-                  ir_binary(g->b, IR_mul, turned(g, inverse_of(g, n->in[0].value)),
-                            each(g, ir_binary(g->b, IR_mul, d, n->out[0]))));
+    if (d) {
+        struct ir_value *right = each(g, ir_binary(g->b, IR_mul, d, n->out[0]));
+        grad_give(g, n, 0, ir_binary(g->b, IR_mul, turned(g, inverse_of(g, n->in[0].value)), right));
+    }
 }
 
 void grad_slogdet(struct grad *g, struct ir_node *n)
 {
     struct ir_value *d = grad_out(g, n, 1);
-    if (d)
-        grad_give(g, n, 0, ir_binary(g->b, IR_mul, turned(g, inverse_of(g, n->in[0].value)), each(g, d)));
+    if (d) {
+        struct ir_value *right = each(g, d);
+        grad_give(g, n, 0, ir_binary(g->b, IR_mul, turned(g, inverse_of(g, n->in[0].value)), right));
+    }
 }
 
 /* -(y' d y'), y being the inverse. */
@@ -156,10 +158,12 @@ void grad_pinv(struct grad *g, struct ir_node *n)
     if (!d)
         return;
     struct ir_value *one = turned(g, times(g, times(g, y, false, turned(g, d), false), false, y, false));
-    struct ir_value *right = minus(g, turned(g, d), times(g, x, false, times(g, y, false, turned(g, d), false), false));
+    struct ir_value *second = times(g, x, false, times(g, y, false, turned(g, d), false), false);
+    struct ir_value *right = minus(g, turned(g, d), second);
     /* (I - x y) d' y y' + y' y d' (I - y x) - (y d' y)' */
     struct ir_value *two = times(g, times(g, right, false, y, false), false, y, true);
-    struct ir_value *left = minus(g, turned(g, d), times(g, times(g, turned(g, d), false, y, false), false, x, false));
+    struct ir_value *other = times(g, times(g, turned(g, d), false, y, false), false, x, false);
+    struct ir_value *left = minus(g, turned(g, d), other);
     struct ir_value *three = times(g, times(g, y, true, y, false), false, left, false);
     grad_give(g, n, 0, minus(g, plus(g, two, three), one));
 }
@@ -218,9 +222,8 @@ void grad_lu_solve(struct grad *g, struct ir_node *n)
     struct ir_value *order = grad_library(g, "lu_permutation", 2, (struct ir_value *[]){lu, pivots}, lu->type, NULL);
     struct ir_value *z = times(g, order, true, of_matrix(g, n, side), false);
     struct ir_value *u = where(g, lu, IR_ge, 0, 0), *l = unit_lower(g, lu);
-    grad_give(g, n, 0,
-              plus(g, where(g, times(g, z, false, u, true), IR_lt, 0, 0),
-                   where(g, times(g, l, true, z, false), IR_ge, 0, 0)));
+    struct ir_value *right = where(g, times(g, l, true, z, false), IR_ge, 0, 0);
+    grad_give(g, n, 0, plus(g, where(g, times(g, z, false, u, true), IR_lt, 0, 0), right));
 }
 
 /* -- Factors --------------------------------------------------------------------------------------- */
@@ -235,7 +238,8 @@ void grad_cholesky(struct grad *g, struct ir_node *n)
         d = turned(g, d);
     }
     struct ir_value *p = times(g, l, true, d, false);
-    struct ir_value *core = scaled(g, plus(g, where(g, p, IR_le, 0, 0), turned(g, where(g, p, IR_lt, 0, 0))), 0.5);
+    struct ir_value *right = turned(g, where(g, p, IR_lt, 0, 0));
+    struct ir_value *core = scaled(g, plus(g, where(g, p, IR_le, 0, 0), right), 0.5);
     grad_give(g, n, 0, by_triangle(g, l, by_triangle(g, l, core, TURNED), RIGHT));
 }
 
@@ -263,7 +267,8 @@ static struct ir_value *of_tall(struct grad *g, struct ir_value *q, struct ir_va
 {
     struct ir_value *m = dr ? times(g, dr, false, r, true) : NULL, *back = dq ? times(g, q, true, dq, false) : NULL;
     m = m && back ? minus(g, m, back) : m ? m : ir_unary(g->b, IR_neg, back);
-    m = plus(g, where(g, m, IR_ge, 0, 0), turned(g, where(g, m, IR_gt, 0, 0)));
+    struct ir_value *right = turned(g, where(g, m, IR_gt, 0, 0));
+    m = plus(g, where(g, m, IR_ge, 0, 0), right);
     return by_triangle(g, r, plus_if(g, dq, times(g, q, false, m, false)), UPPER | RIGHT | TURNED);
 }
 
@@ -301,7 +306,8 @@ void grad_qr(struct grad *g, struct ir_node *n)
 /* m over the differences s_j - s_i, whose diagonal counts as 1. */
 static struct ir_value *over_differences(struct grad *g, struct ir_value *m, struct ir_value *s)
 {
-    struct ir_value *e = minus(g, along(g, s, false), along(g, s, true));
+    struct ir_value *right = along(g, s, true);
+    struct ir_value *e = minus(g, along(g, s, false), right);
     return ir_binary(g->b, IR_div, m, where(g, e, IR_ne, 0, 1));
 }
 
@@ -364,15 +370,14 @@ void grad_svd(struct grad *g, struct ir_node *n)
     }
     if (du) {
         struct ir_value *by = ir_binary(g->b, IR_div, du, along(g, s, false));
-        core = ir_binary(g->b, IR_mul, over_differences(g, skew(g, times(g, u, true, du, false)), squares),
-                         along(g, s, false));
+        struct ir_value *right = along(g, s, false);
+        core = ir_binary(g->b, IR_mul, over_differences(g, skew(g, times(g, u, true, du, false)), squares), right);
         more = times(g, minus(g, by, times(g, u, false, times(g, u, true, by, false), false)), false, v, false);
     }
     if (dv) {
         struct ir_value *by = ir_binary(g->b, IR_div, dv, along(g, s, true));
-        core = plus_if(g, core,
-                       ir_binary(g->b, IR_mul, along(g, s, true),
-                                 over_differences(g, skew(g, times(g, v, false, dv, true)), squares)));
+        struct ir_value *second = over_differences(g, skew(g, times(g, v, false, dv, true)), squares);
+        core = plus_if(g, core, ir_binary(g->b, IR_mul, along(g, s, true), second));
         more = plus_if(
             g, more, times(g, u, false, minus(g, by, times(g, times(g, by, false, v, true), false, v, false)), false));
     }

@@ -50,12 +50,14 @@ static void transform_in_6(struct kb *k, int s, int *x, int step)
     int x0 = x[0], x1 = x[step], x2 = x[2 * step], x3 = x[3 * step], x4 = x[4 * step], x5 = x[5 * step];
     int a = scalar(k, s, IR_sub, x4, times(k, s, 4, x2)), b = scalar(k, s, IR_sub, x3, times(k, s, 4, x1));
     int c = scalar(k, s, IR_sub, x4, x2), d = times(k, s, 2, scalar(k, s, IR_sub, x3, x1));
-    x[0] = scalar(k, s, IR_add, scalar(k, s, IR_sub, x4, times(k, s, 5, x2)), times(k, s, 4, x0));
+    int right = times(k, s, 4, x0);
+    x[0] = scalar(k, s, IR_add, scalar(k, s, IR_sub, x4, times(k, s, 5, x2)), right);
     x[step] = scalar(k, s, IR_add, a, b);
     x[2 * step] = scalar(k, s, IR_sub, a, b);
     x[3 * step] = scalar(k, s, IR_add, c, d);
     x[4 * step] = scalar(k, s, IR_sub, c, d);
-    x[5 * step] = scalar(k, s, IR_add, scalar(k, s, IR_sub, x5, times(k, s, 5, x3)), times(k, s, 4, x1));
+    int second = times(k, s, 4, x1);
+    x[5 * step] = scalar(k, s, IR_add, scalar(k, s, IR_sub, x5, times(k, s, 5, x3)), second);
 }
 
 /* A' m: six become four. */

@@ -91,7 +91,8 @@ static struct ir_value *log_sum_exp(struct ir_builder *b, const struct ir_node *
         return NULL;
     struct ir_value *sum = reduced(b, IR_reduce_sum, ir_unary(b, IR_exp, ir_binary(b, IR_sub, x, top)), false);
     sum = ir_binary(b, IR_max, sum, ir_constant_f(b, to, FLT_MIN));
-    return ir_binary(b, IR_add, ir_unary(b, IR_log, sum), ir_reshape_to(b, top, 3, top->type->dim));
+    struct ir_value *right = ir_reshape_to(b, top, 3, top->type->dim);
+    return ir_binary(b, IR_add, ir_unary(b, IR_log, sum), right);
 }
 
 /* [b, h, s] -> [b, h, s, 1] */
@@ -126,8 +127,10 @@ static struct ir_value *gradient(struct ir_builder *b, const struct ir_node *n, 
     double scale = ir_get_f(n, IR_ATTR_scale, 1.0);
     if (scale != 1.0 && ds)
         ds = ir_binary(b, IR_mul, ds, ir_constant_f(b, to, scale));
-    if (n->op == IR_attention_grad_q)
-        return product(b, ir_cast_to(b, ds, dtype), repeat_heads(b, n->in[1].value, q->type->dim[1]), false, false, to);
+    if (n->op == IR_attention_grad_q) {
+        struct ir_value *right = repeat_heads(b, n->in[1].value, q->type->dim[1]);
+        return product(b, ir_cast_to(b, ds, dtype), right, false, false, to);
+    }
     return product(b, ir_cast_to(b, ds, dtype), q, true, false, to);
 }
 

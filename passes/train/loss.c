@@ -174,8 +174,8 @@ static bool probabilities(struct loss_build *l)
         int64_t n;
         if (!ir_is_const(classes, &n))
             return loss_wrong(l, "label_smoothing requires a constant number of classes");
-        q = op2(l, IR_add, op2(l, IR_mul, q, num(l, 1 - o->smoothing)),
-                num(l, o->smoothing / (double)MUTANT(35, n, n - 1)));
+        struct ir_value *right = num(l, o->smoothing / (double)MUTANT(35, n, n - 1));
+        q = op2(l, IR_add, op2(l, IR_mul, q, num(l, 1 - o->smoothing)), right);
     }
     if (o->weights)
         q = op2(l, IR_mul, q, along(l, o->nweights, o->weights, l->axis));
@@ -230,7 +230,8 @@ static struct ir_value *row_weights(struct loss_build *l, struct ir_value *weigh
     struct ir_value *in[] = {ir_reshape_to(l->b, weights, 1, &n), at};
     if (!in[0] || !at)
         return NULL;
-    return choose(l, counts, ir_build1(l->b, IR_gather, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, 0))), num(l, 0));
+    struct ir_value *otherwise = num(l, 0);
+    return choose(l, counts, ir_build1(l->b, IR_gather, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, 0))), otherwise);
 }
 
 /* iota along the class axis == label: x's dims. */
@@ -265,16 +266,19 @@ static bool classes(struct loss_build *l)
     struct ir_value *picked = pick(l, l->x, at);
     if (r.log_sum)
         picked = op2(l, IR_sub, op2(l, IR_sub, picked, r.max), r.log_sum);
-    struct ir_value *hit = choose(l, counts, op2(l, IR_mul, picked, w), num(l, 0)), *rows = op1(l, IR_neg, hit);
+    struct ir_value *zero = num(l, 0);
+    struct ir_value *hit = choose(l, counts, op2(l, IR_mul, picked, w), zero), *rows = op1(l, IR_neg, hit);
     l->value = divided(l, op1(l, IR_neg, total(l, hit)), norm);
     struct ir_value *shared = weights ? weights : num(l, 1);
     double part = smooth ? o->smoothing / (double)nclasses : 0;
     if (smooth) {
-        struct ir_value *spread = choose(l, counts, against(l, &r, shared), num(l, 0));
+        struct ir_value *right = num(l, 0);
+        struct ir_value *spread = choose(l, counts, against(l, &r, shared), right);
         struct ir_value *all = divided(l, total(l, spread), norm);
-        rows = op2(l, IR_add, op2(l, IR_mul, rows, num(l, 1 - o->smoothing)), op2(l, IR_mul, spread, num(l, part)));
-        l->value =
-            op2(l, IR_add, op2(l, IR_mul, l->value, num(l, 1 - o->smoothing)), op2(l, IR_mul, all, num(l, part)));
+        struct ir_value *second = op2(l, IR_mul, spread, num(l, part));
+        rows = op2(l, IR_add, op2(l, IR_mul, rows, num(l, 1 - o->smoothing)), second);
+        struct ir_value *other = op2(l, IR_mul, all, num(l, part));
+        l->value = op2(l, IR_add, op2(l, IR_mul, l->value, num(l, 1 - o->smoothing)), other);
     }
     l->each = without_classes(l, rows);
     if (!l->want_gradient)
@@ -322,18 +326,22 @@ bool loss_distance(struct loss_build *l)
         return false;
     struct ir_value *d = op2(l, IR_sub, l->x, wanted(l));
     double beta = l->loss->kind == LOSS_huber ? l->loss->delta : l->loss->beta;
-    if (l->loss->kind == LOSS_mse)
-        return loss_elements(l, op1(l, IR_square, d), op2(l, IR_mul, d, num(l, 2)));
+    if (l->loss->kind == LOSS_mse) {
+        struct ir_value *slopes = op2(l, IR_mul, d, num(l, 2));
+        return loss_elements(l, op1(l, IR_square, d), slopes);
+    }
     struct ir_value *size = op1(l, IR_abs, d), *sign = op1(l, IR_sign, d);
     if (l->loss->kind == LOSS_l1 || beta == 0)
         return loss_elements(l, size, sign);
     struct ir_value *near = op2(l, IR_lt, size, num(l, beta)), *far = op2(l, IR_sub, size, num(l, beta / 2));
     struct ir_value *square = op1(l, IR_square, d);
-    if (l->loss->kind == LOSS_huber) /* beta times smooth_l1 */
-        return loss_elements(l, choose(l, near, op2(l, IR_mul, square, num(l, 0.5)), op2(l, IR_mul, far, num(l, beta))),
-                             choose(l, near, d, op2(l, IR_mul, sign, num(l, beta))));
-    return loss_elements(l, choose(l, near, op2(l, IR_mul, square, num(l, 0.5 / beta)), far),
-                         choose(l, near, op2(l, IR_mul, d, num(l, 1 / beta)), sign));
+    if (l->loss->kind == LOSS_huber) { /* beta times smooth_l1 */
+        struct ir_value *right = choose(l, near, d, op2(l, IR_mul, sign, num(l, beta)));
+        struct ir_value *otherwise = op2(l, IR_mul, far, num(l, beta));
+        return loss_elements(l, choose(l, near, op2(l, IR_mul, square, num(l, 0.5)), otherwise), right);
+    }
+    struct ir_value *second = choose(l, near, op2(l, IR_mul, d, num(l, 1 / beta)), sign);
+    return loss_elements(l, choose(l, near, op2(l, IR_mul, square, num(l, 0.5 / beta)), far), second);
 }
 
 /* (1 - t) x + v softplus(-x), v = 1 + (pos_weight - 1) t; slope (1 - t) - v (1 - sigmoid(x)) */
@@ -349,7 +357,8 @@ bool loss_logits(struct loss_build *l)
         struct ir_value *more = op2(l, IR_sub, along(l, o->npos_weights, o->pos_weights, last), one);
         v = op2(l, IR_add, op2(l, IR_mul, more, t), one);
     }
-    struct ir_value *each = op2(l, IR_add, op2(l, IR_mul, rest, x), times(l, op1(l, IR_softplus, minus), v));
+    struct ir_value *right = times(l, op1(l, IR_softplus, minus), v);
+    struct ir_value *each = op2(l, IR_add, op2(l, IR_mul, rest, x), right);
     struct ir_value *slopes = op2(l, IR_sub, rest, times(l, op1(l, IR_sigmoid, minus), v));
     if (o->weights) {
         struct ir_value *w = along(l, o->nweights, o->weights, last);

@@ -14,11 +14,13 @@ bool loss_divergence(struct loss_build *l)
     struct ir_value *t = wanted(l), *zero = num(l, 0);
     if (l->loss->log_target != 0) {
         struct ir_value *p = op1(l, IR_exp, t);
-        return loss_elements(l, op2(l, IR_mul, p, op2(l, IR_sub, t, l->x)), op1(l, IR_neg, p));
+        struct ir_value *slopes = op1(l, IR_neg, p);
+        return loss_elements(l, op2(l, IR_mul, p, op2(l, IR_sub, t, l->x)), slopes);
     }
     struct ir_value *some = op2(l, IR_ne, t, zero);
     struct ir_value *log = op1(l, IR_log, choose(l, some, t, num(l, 1)));
-    struct ir_value *each = op2(l, IR_sub, op2(l, IR_mul, t, log), op2(l, IR_mul, t, l->x));
+    struct ir_value *right = op2(l, IR_mul, t, l->x);
+    struct ir_value *each = op2(l, IR_sub, op2(l, IR_mul, t, log), right);
     return loss_elements(l, each, op1(l, IR_neg, t));
 }
 
@@ -29,14 +31,17 @@ bool loss_focal(struct loss_build *l)
         return false;
     struct ir_value *t = wanted(l), *x = l->x, *p = op1(l, IR_sigmoid, x), *one = num(l, 1);
     struct ir_value *rest = op2(l, IR_sub, one, t);
-    struct ir_value *cost = op2(l, IR_add, op2(l, IR_mul, rest, x), op1(l, IR_softplus, op1(l, IR_neg, x)));
-    struct ir_value *miss = op2(l, IR_add, op2(l, IR_mul, op2(l, IR_sub, one, p), t), op2(l, IR_mul, p, rest));
+    struct ir_value *right = op1(l, IR_softplus, op1(l, IR_neg, x));
+    struct ir_value *cost = op2(l, IR_add, op2(l, IR_mul, rest, x), right);
+    struct ir_value *second = op2(l, IR_mul, p, rest);
+    struct ir_value *miss = op2(l, IR_add, op2(l, IR_mul, op2(l, IR_sub, one, p), t), second);
     double alpha = l->loss->alpha, gamma = l->loss->gamma;
     struct ir_value *share = gamma == 2 ? op1(l, IR_square, miss) : op2(l, IR_pow, miss, num(l, gamma));
     struct ir_value *each = gamma == 0 ? cost : op2(l, IR_mul, cost, share);
-    if (alpha >= 0)
-        each = op2(l, IR_mul, each,
-                   op2(l, IR_add, op2(l, IR_mul, t, num(l, alpha)), op2(l, IR_mul, rest, num(l, 1 - alpha))));
+    if (alpha >= 0) {
+        struct ir_value *other = op2(l, IR_mul, rest, num(l, 1 - alpha));
+        each = op2(l, IR_mul, each, op2(l, IR_add, op2(l, IR_mul, t, num(l, alpha)), other));
+    }
     return loss_elements(l, each, NULL);
 }
 
@@ -49,9 +54,12 @@ bool loss_dice(struct loss_build *l)
     struct ir_value *t = wanted(l), *p = op1(l, IR_sigmoid, l->x), *smooth = num(l, l->loss->smooth);
     if (t->type->rank != l->rank)
         return loss_wrong(l, "the target must have the scores' dims");
-    struct ir_value *both = op2(l, IR_mul, num(l, 2), loss_sum(l, op2(l, IR_mul, p, t), 1));
-    struct ir_value *all = op2(l, IR_add, loss_sum(l, p, 1), loss_sum(l, t, 1));
-    struct ir_value *ratio = op2(l, IR_div, op2(l, IR_add, both, smooth), op2(l, IR_add, all, smooth));
+    struct ir_value *right = loss_sum(l, op2(l, IR_mul, p, t), 1);
+    struct ir_value *both = op2(l, IR_mul, num(l, 2), right);
+    struct ir_value *second = loss_sum(l, t, 1);
+    struct ir_value *all = op2(l, IR_add, loss_sum(l, p, 1), second);
+    struct ir_value *other = op2(l, IR_add, all, smooth);
+    struct ir_value *ratio = op2(l, IR_div, op2(l, IR_add, both, smooth), other);
     return loss_elements(l, op2(l, IR_sub, num(l, 1), ratio), NULL);
 }
 
@@ -77,7 +85,8 @@ static struct ir_value *along_last(struct loss_build *l, struct ir_value *x)
 
 static struct ir_value *euclidean(struct loss_build *l, struct ir_value *x, struct ir_value *y)
 {
-    struct ir_value *d = op2(l, IR_add, op2(l, IR_sub, x, y), num(l, 1e-6));
+    struct ir_value *right = num(l, 1e-6);
+    struct ir_value *d = op2(l, IR_add, op2(l, IR_sub, x, y), right);
     return op1(l, IR_sqrt, along_last(l, op1(l, IR_square, d)));
 }
 
@@ -88,7 +97,8 @@ bool loss_triplet(struct loss_build *l)
     struct ir_value *near = euclidean(l, l->x, l->others[0]), *far = euclidean(l, l->x, l->others[1]);
     if (l->loss->swap != 0)
         far = op2(l, IR_min, far, euclidean(l, l->others[0], l->others[1]));
-    struct ir_value *gap = op2(l, IR_add, op2(l, IR_sub, near, far), num(l, l->loss->margin));
+    struct ir_value *right = num(l, l->loss->margin);
+    struct ir_value *gap = op2(l, IR_add, op2(l, IR_sub, near, far), right);
     return loss_elements(l, op1(l, IR_relu, gap), NULL);
 }
 
@@ -105,10 +115,11 @@ bool loss_cosine(struct loss_build *l)
     struct ir_value *x = l->x, *y = l->others[0], *eps = num(l, 1e-12), *sign = wanted(l), *zero = num(l, 0);
     struct ir_value *nx = op2(l, IR_add, along_last(l, op1(l, IR_square, x)), eps);
     struct ir_value *ny = op2(l, IR_add, along_last(l, op1(l, IR_square, y)), eps);
-    struct ir_value *cos = op2(l, IR_div, along_last(l, op2(l, IR_mul, x, y)), op1(l, IR_sqrt, op2(l, IR_mul, nx, ny)));
+    struct ir_value *right = op1(l, IR_sqrt, op2(l, IR_mul, nx, ny));
+    struct ir_value *cos = op2(l, IR_div, along_last(l, op2(l, IR_mul, x, y)), right);
     struct ir_value *apart = op1(l, IR_relu, op2(l, IR_sub, cos, num(l, l->loss->margin)));
     struct ir_value *together = op2(l, IR_sub, num(l, 1), cos);
-    struct ir_value *each =
-        choose(l, op2(l, IR_gt, sign, zero), together, choose(l, op2(l, IR_lt, sign, zero), apart, zero));
+    struct ir_value *otherwise = choose(l, op2(l, IR_lt, sign, zero), apart, zero);
+    struct ir_value *each = choose(l, op2(l, IR_gt, sign, zero), together, otherwise);
     return loss_elements(l, each, NULL);
 }

@@ -55,8 +55,10 @@ static struct ir_value *half_cosine(struct schedule_build *u, struct ir_value *t
 {
     struct ir_value *low = number(u, u->s->value[SET_min]);
     struct ir_value *angle = op(u, IR_mul, t, op(u, IR_div, number(u, acos(-1)), period));
-    struct ir_value *share = op(u, IR_add, number(u, 1), ir_unary(u->b, IR_cos, angle));
-    return op(u, IR_add, low, op(u, IR_mul, op(u, IR_mul, op(u, IR_sub, u->base, low), share), number(u, 0.5)));
+    struct ir_value *right = ir_unary(u->b, IR_cos, angle);
+    struct ir_value *share = op(u, IR_add, number(u, 1), right);
+    struct ir_value *second = number(u, 0.5);
+    return op(u, IR_add, low, op(u, IR_mul, op(u, IR_mul, op(u, IR_sub, u->base, low), share), second));
 }
 
 static struct ir_value *cosine(struct schedule_build *u)
@@ -71,23 +73,30 @@ static struct ir_value *restarts(struct schedule_build *u)
     double period = u->s->value[SET_period], g = u->s->value[SET_growth];
     struct ir_value *passed = op(u, IR_div, u->t, number(u, period));
 
-    if (g == 1)
-        return half_cosine(u, op(u, IR_sub, u->t, op(u, IR_mul, ir_unary(u->b, IR_floor, passed), number(u, period))),
-                           number(u, period));
-    struct ir_value *share = op(u, IR_add, op(u, IR_mul, passed, number(u, g - 1)), number(u, 1));
+    if (g == 1) {
+        struct ir_value *right = number(u, period);
+        struct ir_value *second = number(u, period);
+        return half_cosine(u, op(u, IR_sub, u->t, op(u, IR_mul, ir_unary(u->b, IR_floor, passed), second)), right);
+    }
+    struct ir_value *other = number(u, 1);
+    struct ir_value *share = op(u, IR_add, op(u, IR_mul, passed, number(u, g - 1)), other);
+    struct ir_value *more = number(u, 1e-9);
+    struct ir_value *rest = number(u, log(g));
     struct ir_value *n =
-        ir_unary(u->b, IR_floor,
-                 op(u, IR_add, op(u, IR_div, ir_unary(u->b, IR_log, share), number(u, log(g))), number(u, 1e-9)));
+        ir_unary(u->b, IR_floor, op(u, IR_add, op(u, IR_div, ir_unary(u->b, IR_log, share), rest), more));
     struct ir_value *times = op(u, IR_pow, number(u, g), n);
-    struct ir_value *start = op(u, IR_mul, op(u, IR_sub, times, number(u, 1)), number(u, period / (g - 1)));
-    return half_cosine(u, op(u, IR_sub, u->t, start), op(u, IR_mul, times, number(u, period)));
+    struct ir_value *last = number(u, period / (g - 1));
+    struct ir_value *start = op(u, IR_mul, op(u, IR_sub, times, number(u, 1)), last);
+    struct ir_value *right2 = op(u, IR_mul, times, number(u, period));
+    return half_cosine(u, op(u, IR_sub, u->t, start), right2);
 }
 
 static struct ir_value *linear(struct schedule_build *u)
 {
     double start = u->s->value[SET_start], slope = (u->s->value[SET_end] - start) / u->s->value[SET_length];
     struct ir_value *t = op(u, IR_min, u->t, number(u, u->s->value[SET_length]));
-    return op(u, IR_mul, u->base, op(u, IR_add, number(u, start), op(u, IR_mul, t, number(u, slope))));
+    struct ir_value *right = op(u, IR_mul, t, number(u, slope));
+    return op(u, IR_mul, u->base, op(u, IR_add, number(u, start), right));
 }
 
 static struct ir_value *(*const schedules[])(struct schedule_build *u) = {
@@ -103,7 +112,8 @@ struct ir_value *schedule_rate(struct ir_builder *b, const struct schedule_confi
 
     if (!s->warmup)
         return schedules[s->kind](&u);
-    warm = op(&u, IR_mul, base, op(&u, IR_div, op(&u, IR_add, u.t, number(&u, 1)), number(&u, (double)s->warmup)));
+    struct ir_value *right = number(&u, (double)s->warmup);
+    warm = op(&u, IR_mul, base, op(&u, IR_div, op(&u, IR_add, u.t, number(&u, 1)), right));
     u.t = op(&u, IR_sub, u.t, number(&u, (double)MUTANT(27, s->warmup, s->warmup - 1)));
     rate = schedules[s->kind](&u);
     return ir_build1(b, IR_select, 3, (struct ir_value *[]){op(&u, IR_lt, u.t, number(&u, 0)), warm, rate}, NULL);

@@ -289,8 +289,8 @@ static struct ir_value *clip_factor(struct ir_builder *b, double limit, struct i
 /* What gradients are multiplied by to undo the loss scale; NULL: nothing. */
 static struct ir_value *unscale(struct ir_builder *b, const struct optim_config *c)
 {
-    return c->scaler.init != 0 ? ir_binary(b, IR_div, ir_constant_f(b, TCC_F32, 1), optim_read(b, "train.scale"))
-                               : NULL;
+    struct ir_value *scale = c->scaler.init != 0 ? optim_read(b, "train.scale") : NULL;
+    return scale ? ir_binary(b, IR_div, ir_constant_f(b, TCC_F32, 1), scale) : NULL;
 }
 
 /* The gradient's numbers: NULL for those that nobody asks for. */
@@ -362,10 +362,12 @@ static bool build_active(struct update *u)
 
     u->active = IR_NEWN(b->ctx, u->c->ngroups, struct ir_value *);
     for (int g = 0; g < u->c->ngroups; g++)
-        if (waits(u->c, g) &&
-            !(u->active[g] = ir_binary(b, IR_ge, optim_read(b, "train.epoch"),
-                                       ir_constant_i(b, TCC_I64, (int64_t)u->c->groups[g].value[OPT_from]))))
-            return false;
+        if (waits(u->c, g)) {
+            struct ir_value *from = ir_constant_i(b, TCC_I64, (int64_t)u->c->groups[g].value[OPT_from]);
+            u->active[g] = ir_binary(b, IR_ge, optim_read(b, "train.epoch"), from);
+            if (!u->active[g])
+                return false;
+        }
     return true;
 }
 
@@ -408,7 +410,8 @@ static bool build_shared(struct update *u, int n, const struct train_param *para
     u->rate = ir_cast_to(b, base, TCC_F64);
     if (c->rounding) {
         u->key = optim_random_key(b);
-        u->dithers = ir_binary(b, IR_ne, optim_read(b, "train.rounding"), ir_constant_i(b, TCC_I32, 0));
+        struct ir_value *right = ir_constant_i(b, TCC_I32, 0);
+        u->dithers = ir_binary(b, IR_ne, optim_read(b, "train.rounding"), right);
         if (!u->key || !u->dithers)
             return false;
     }
@@ -518,7 +521,8 @@ static bool update_parameter(struct update *u, const struct train_param *param, 
 /* f32[]: scale * factor, rounded once, as torch's kernel does. */
 static struct ir_value *scaled(struct ir_builder *b, struct ir_value *scale, double factor)
 {
-    struct ir_value *v = ir_binary(b, IR_mul, ir_cast_to(b, scale, TCC_F64), ir_constant_f(b, TCC_F64, factor));
+    struct ir_value *right = ir_constant_f(b, TCC_F64, factor);
+    struct ir_value *v = ir_binary(b, IR_mul, ir_cast_to(b, scale, TCC_F64), right);
     return v ? ir_cast_to(b, v, TCC_F32) : NULL;
 }
 
@@ -551,10 +555,11 @@ static bool count_step(struct update *u)
             continue;
         const char *name = waited_name(b->ctx, g);
         struct ir_value *idle = ir_binary(b, IR_and, u->shared.ok, ir_unary(b, IR_not, u->active[g]));
-        if (!idle || !optim_write(b, name, ir_binary(b, IR_add, optim_read(b, name), ir_cast_to(b, idle, TCC_I64))))
+        struct ir_value *one = idle ? ir_cast_to(b, idle, TCC_I64) : NULL;
+        if (!idle || !optim_write(b, name, ir_binary(b, IR_add, optim_read(b, name), one)))
             return false;
     }
-    return not && optim_write(b, "train.step", ir_binary(b, IR_add, step, ir_cast_to(b, u->shared.ok, TCC_I64))) &&
+    return not &&optim_write(b, "train.step", ir_binary(b, IR_add, step, ir_cast_to(b, u->shared.ok, TCC_I64))) &&
            optim_write(b, "train.skipped",
                        ir_binary(b, IR_add, skipped, ir_cast_to(b, MUTANT(32, not, u->shared.ok), TCC_I64)));
 }
@@ -615,8 +620,7 @@ bool optim_update_part(struct ir_builder *b, const struct train_options *o, int 
         !build_shared(&u, n, params, grads, totals))
         return false;
     for (int i = 0; i < n; i++)
-        if (!(u.owned ? update_if_owned(&u, u.owned[i], &params[i])
-                      : update_parameter(&u, &params[i], grads[i])))
+        if (!(u.owned ? update_if_owned(&u, u.owned[i], &params[i]) : update_parameter(&u, &params[i], grads[i])))
             return false;
     if (u.owned && !train_parallel_broadcast_from_owner(b, o, n, params))
         return false;

@@ -23,8 +23,10 @@ static struct ir_value *xor_shift(struct ir_builder *b, struct ir_value *x, uint
 
 static struct ir_value *mix(struct ir_builder *b, struct ir_value *x)
 {
-    x = ir_binary(b, IR_mul, xor_shift(b, x, 16), word(b, 0x7feb352du));
-    x = ir_binary(b, IR_mul, xor_shift(b, x, 15), word(b, 0x846ca68bu));
+    struct ir_value *right = word(b, 0x7feb352du);
+    x = ir_binary(b, IR_mul, xor_shift(b, x, 16), right);
+    struct ir_value *second = word(b, 0x846ca68bu);
+    x = ir_binary(b, IR_mul, xor_shift(b, x, 15), second);
     return xor_shift(b, x, 16);
 }
 
@@ -42,8 +44,10 @@ struct ir_value *optim_random_key(struct ir_builder *b)
 
     if (!seed || !step)
         return NULL;
-    key = mix(b, ir_binary(b, IR_xor, mix(b, half(b, seed, 0)), half(b, seed, 32)));
-    return mix(b, ir_binary(b, IR_xor, mix(b, ir_binary(b, IR_xor, key, half(b, step, 0))), half(b, step, 32)));
+    struct ir_value *right = half(b, seed, 32);
+    key = mix(b, ir_binary(b, IR_xor, mix(b, half(b, seed, 0)), right));
+    struct ir_value *second = half(b, step, 32);
+    return mix(b, ir_binary(b, IR_xor, mix(b, ir_binary(b, IR_xor, key, half(b, step, 0))), second));
 }
 
 /* u32 of the type's dims: each element's row-major index. */

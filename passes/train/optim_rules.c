@@ -58,7 +58,8 @@ static struct ir_value *times(struct optim_update *u, struct ir_value *x, double
 /* decay * mean + (1 - decay) * x * x */
 static struct ir_value *mean_square(struct optim_update *u, struct ir_value *mean, double decay, struct ir_value *x)
 {
-    return add(u, times(u, mean, decay), mul(u, times(u, x, 1 - decay), x));
+    struct ir_value *right = mul(u, times(u, x, 1 - decay), x);
+    return add(u, times(u, mean, decay), right);
 }
 
 struct ir_value *optim_lerp(struct optim_update *u, struct ir_value *from, struct ir_value *to, double weight)
@@ -94,10 +95,8 @@ static struct ir_value *decayed_parameter(struct optim_update *u)
 
     if (u->opt[OPT_weight_decay] == 0)
         return u->p;
-    return mul(
-        u, u->p,
-        scalar(u, ir_binary(b, IR_sub, ir_constant_f(b, TCC_F64, 1),
-                            ir_binary(b, IR_mul, u->rate, ir_constant_f(b, TCC_F64, u->opt[OPT_weight_decay])))));
+    struct ir_value *right = ir_binary(b, IR_mul, u->rate, ir_constant_f(b, TCC_F64, u->opt[OPT_weight_decay]));
+    return mul(u, u->p, scalar(u, ir_binary(b, IR_sub, ir_constant_f(b, TCC_F64, 1), right)));
 }
 
 static struct ir_value *sgd(struct optim_update *u)
@@ -107,7 +106,8 @@ static struct ir_value *sgd(struct optim_update *u)
 
     if (o[OPT_momentum] == 0)
         return sub(u, u->p, mul(u, rate(u), g));
-    buffer = add(u, times(u, old, o[OPT_momentum]), times(u, g, 1 - o[OPT_dampening]));
+    struct ir_value *right = times(u, g, 1 - o[OPT_dampening]);
+    buffer = add(u, times(u, old, o[OPT_momentum]), right);
     if (MUTANT(22, o[OPT_dampening] != 0, false)) /* otherwise the zeros it starts from give the same */
         buffer = choose(u, u->shared->first, g, buffer);
     u->slot_new[0] = buffer;
@@ -128,7 +128,8 @@ static struct ir_value *adam_step(struct optim_update *u, struct ir_value *p, st
     v = u->slot_new[1] = mean_square(u, u->slot[1], o[OPT_beta2], g);
     if (o[OPT_amsgrad] != 0)
         v = u->slot_new[2] = ir_binary(b, MUTANT(25, IR_max, IR_min), u->slot[2], v);
-    v = add(u, div(u, root(u, v), bias), number(u, o[OPT_eps]));
+    struct ir_value *right = number(u, o[OPT_eps]);
+    v = add(u, div(u, root(u, v), bias), right);
     return sub(u, p, mul(u, size, div(u, u->slot_new[0], v)));
 }
 
@@ -139,7 +140,8 @@ static struct ir_value *adam(struct optim_update *u)
 
 static struct ir_value *adamw(struct optim_update *u)
 {
-    return adam_step(u, decayed_parameter(u), gradient(u, MUTANT(23, false, true)));
+    struct ir_value *right = gradient(u, MUTANT(23, false, true));
+    return adam_step(u, decayed_parameter(u), right);
 }
 
 static struct ir_value *adadelta(struct optim_update *u)
@@ -148,7 +150,8 @@ static struct ir_value *adadelta(struct optim_update *u)
     struct ir_value *g = gradient(u, true), *eps = number(u, o[OPT_eps]), *delta;
 
     u->slot_new[0] = mean_square(u, u->slot[0], o[OPT_rho], g);
-    delta = mul(u, div(u, root(u, add(u, u->slot[1], eps)), root(u, add(u, u->slot_new[0], eps))), g);
+    struct ir_value *right = root(u, add(u, u->slot_new[0], eps));
+    delta = mul(u, div(u, root(u, add(u, u->slot[1], eps)), right), g);
     u->slot_new[1] = mean_square(u, u->slot[1], o[OPT_rho], delta);
     return sub(u, u->p, mul(u, rate(u), delta));
 }
@@ -159,11 +162,13 @@ static struct ir_value *adagrad(struct optim_update *u)
     struct ir_builder *b = u->b;
     struct ir_value *g = gradient(u, true), *one = ir_constant_f(b, TCC_F64, 1), *slower, *size;
 
-    slower = ir_binary(b, IR_mul, MUTANT(24, ir_binary(b, IR_sub, u->shared->t, one), u->shared->t),
-                       ir_constant_f(b, TCC_F64, o[OPT_lr_decay]));
+    struct ir_value *right = ir_constant_f(b, TCC_F64, o[OPT_lr_decay]);
+    slower = ir_binary(b, IR_mul, MUTANT(24, ir_binary(b, IR_sub, u->shared->t, one), u->shared->t), right);
     size = o[OPT_lr_decay] == 0 ? u->rate : ir_binary(b, IR_div, u->rate, ir_binary(b, IR_add, one, slower));
     u->slot_new[0] = add(u, u->slot[0], mul(u, g, g));
-    return sub(u, u->p, mul(u, scalar(u, size), div(u, g, add(u, root(u, u->slot_new[0]), number(u, o[OPT_eps])))));
+    struct ir_value *second = number(u, o[OPT_eps]);
+    struct ir_value *other = div(u, g, add(u, root(u, u->slot_new[0]), second));
+    return sub(u, u->p, mul(u, scalar(u, size), other));
 }
 
 static struct ir_value *rmsprop(struct optim_update *u)
@@ -176,7 +181,8 @@ static struct ir_value *rmsprop(struct optim_update *u)
         u->slot_new[2] = optim_lerp(u, u->slot[2], g, 1 - o[OPT_alpha]);
         square = sub(u, square, mul(u, u->slot_new[2], u->slot_new[2]));
     }
-    step = div(u, g, add(u, root(u, square), number(u, o[OPT_eps])));
+    struct ir_value *right = number(u, o[OPT_eps]);
+    step = div(u, g, add(u, root(u, square), right));
     if (o[OPT_momentum] != 0)
         step = u->slot_new[1] = add(u, times(u, u->slot[1], o[OPT_momentum]), step);
     return sub(u, u->p, mul(u, rate(u), step));
@@ -215,20 +221,21 @@ static struct ir_value *lamb(struct optim_update *u)
     }
     if (decay && o[OPT_adam_w_mode] == 0)
         g = add(u, g, times(u, u->p, o[OPT_weight_decay]));
-    m = u->slot_new[0] =
-        add(u, times(u, u->slot[0], o[OPT_beta1]), times(u, g, o[OPT_grad_averaging] != 0 ? 1 - o[OPT_beta1] : 1));
+    struct ir_value *right = times(u, g, o[OPT_grad_averaging] != 0 ? 1 - o[OPT_beta1] : 1);
+    m = u->slot_new[0] = add(u, times(u, u->slot[0], o[OPT_beta1]), right);
     v = u->slot_new[1] = mean_square(u, u->slot[1], o[OPT_beta2], g);
     if (o[OPT_bias_correction] != 0) {
         m = div(u, m, scalar(u, correction(u, o[OPT_beta1])));
         v = div(u, v, scalar(u, correction(u, o[OPT_beta2])));
     }
-    direction = div(u, m, add(u, root(u, v), number(u, o[OPT_eps])));
+    struct ir_value *second = number(u, o[OPT_eps]);
+    direction = div(u, m, add(u, root(u, v), second));
     if (decay && o[OPT_adam_w_mode] != 0)
         direction = add(u, direction, times(u, u->p, o[OPT_weight_decay]));
     if (decay || o[OPT_use_nvlamb] != 0) {
         struct ir_value *np = norm(u, u->p, false), *nd = norm(u, direction, false);
-        struct ir_value *both =
-            ir_binary(u->b, IR_and, ir_binary(u->b, IR_ne, np, zero), ir_binary(u->b, IR_ne, nd, zero));
+        struct ir_value *other = ir_binary(u->b, IR_ne, nd, zero);
+        struct ir_value *both = ir_binary(u->b, IR_and, ir_binary(u->b, IR_ne, np, zero), other);
         size = choose(u, both, mul(u, size, MUTANT(26, div(u, np, nd), div(u, nd, np))), size);
     }
     return sub(u, u->p, mul(u, size, direction));
@@ -242,9 +249,9 @@ static struct ir_value *novograd(struct optim_update *u)
     struct ir_value *now = norm(u, u->g, largest), *n, *den, *m, *step;
     struct ir_value *weight = number(u, o[OPT_grad_averaging] != 0 ? 1 - o[OPT_beta1] : 1);
 
-    n = largest ? add(u, times(u, u->slot[1], o[OPT_beta2]), times(u, now, 1 - o[OPT_beta2]))
-                : root(u, add(u, times(u, mul(u, u->slot[1], u->slot[1]), o[OPT_beta2]),
-                              times(u, mul(u, now, now), 1 - o[OPT_beta2])));
+    struct ir_value *part = times(u, largest ? now : mul(u, now, now), 1 - o[OPT_beta2]);
+    n = add(u, times(u, largest ? u->slot[1] : mul(u, u->slot[1], u->slot[1]), o[OPT_beta2]), part);
+    n = largest ? n : root(u, n);
     if (o[OPT_init_zero] == 0)
         n = choose(u, u->shared->first, now, n);
     u->slot_new[1] = den = n;
@@ -252,8 +259,11 @@ static struct ir_value *novograd(struct optim_update *u)
         den = div(u, n, scalar(u, ir_unary(u->b, IR_sqrt, correction(u, o[OPT_beta2]))));
     den = add(u, den, number(u, o[OPT_eps]));
 
-    step = o[OPT_reg_inside_moment] != 0 ? add(u, div(u, u->g, den), times(u, u->p, o[OPT_weight_decay])) : u->g;
-    m = u->slot_new[0] = add(u, times(u, u->slot[0], o[OPT_beta1]), mul(u, weight, step));
+    bool inside = o[OPT_reg_inside_moment] != 0;
+    struct ir_value *decay = inside ? times(u, u->p, o[OPT_weight_decay]) : NULL;
+    step = inside ? add(u, div(u, u->g, den), decay) : u->g;
+    struct ir_value *other = mul(u, weight, step);
+    m = u->slot_new[0] = add(u, times(u, u->slot[0], o[OPT_beta1]), other);
     if (o[OPT_bias_correction] != 0)
         m = div(u, m, scalar(u, correction(u, o[OPT_beta1])));
     if (o[OPT_reg_inside_moment] == 0) {
