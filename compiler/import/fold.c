@@ -91,8 +91,10 @@ static int bound_exprs(struct imp *im, struct ir_value *v, int max, int64_t lo, 
     for (int k = 0; k < count; k++)
         out[k] = imp_fresh_element(im, v, k, lo, hi);
     struct ir_value *wide = imp_cast(im, v, TCC_I64);
-    if (MUTANT(335, clip, false))
-        wide = imp_tri(im, IR_clip, wide, imp_int(im, TCC_I64, lo), imp_int(im, TCC_I64, hi));
+    if (MUTANT(335, clip, false)) {
+        struct ir_value *right = imp_int(im, TCC_I64, hi);
+        wide = imp_tri(im, IR_clip, wide, imp_int(im, TCC_I64, lo), right);
+    }
     if (!wide)
         return -1;
     if (count && !ir_build(&im->b, IR_bind, 1, &wide, IR_ATTRS(ir_attr_exprs(IR_ATTR_syms, (int)count, out))))

@@ -114,6 +114,6 @@ struct ir_value *imp_dropout(struct imp *im, struct ir_value *x, struct ir_value
     struct ir_value *scale = imp_bin(im, IR_div, one, imp_bin(im, IR_sub, one, p));
     if (training)
         scale = imp_select(im, training, scale, one);
-    return x ? imp_select(im, *mask, imp_bin(im, IR_mul, x, imp_cast(im, scale, imp_dtype(x))), imp_like(im, x, 0))
-             : NULL;
+    struct ir_value *zero = x ? imp_like(im, x, 0) : NULL;
+    return x ? imp_select(im, *mask, imp_bin(im, IR_mul, x, imp_cast(im, scale, imp_dtype(x))), zero) : NULL;
 }

@@ -59,7 +59,8 @@ struct ir_value *imp_saturate(struct imp *im, struct ir_value *x, struct ir_valu
         x = imp_un(im, MUTANT(125, IR_round, IR_floor), imp_wide(im, x));
         if (x && zero)
             x = imp_bin(im, IR_add, x, imp_cast(im, zero, imp_dtype(x)));
-        x = x ? imp_tri(im, IR_clip, x, imp_like(im, x, ranges[k].lo), imp_like(im, x, ranges[k].hi)) : NULL;
+        struct ir_value *most = x ? imp_like(im, x, ranges[k].hi) : NULL;
+        x = x ? imp_tri(im, IR_clip, x, imp_like(im, x, ranges[k].lo), most) : NULL;
         return imp_cast(im, x, to);
     }
     return imp_unsupported(im, "quantisation to %s", tcc_dtype_name(to)), NULL;
@@ -70,7 +71,8 @@ struct ir_value *imp_quantize(struct imp *im, struct ir_value *x, const struct i
 {
     struct ir_value *scale = x ? spread(im, s->scale, x, s->axis, s->block) : NULL,
                     *zero = x && s->zero ? spread(im, s->zero, x, s->axis, s->block) : NULL;
-    struct ir_value *y = scale ? imp_bin(im, IR_div, imp_cast(im, x, in), imp_cast(im, scale, in)) : NULL;
+    scale = imp_cast(im, scale, in);
+    struct ir_value *y = scale ? imp_bin(im, IR_div, imp_cast(im, x, in), scale) : NULL;
     if (!y)
         return NULL;
     if (!tcc_is_float(to))
@@ -104,8 +106,10 @@ struct ir_value *imp_dynamic_quantize(struct imp *im, struct ir_value *x, bool r
     struct ir_value *lo = imp_bin(im, IR_min, imp_reduce(im, IR_reduce_min, x, n, axes, rows), zero);
     struct ir_value *range = MUTANT(126, imp_bin(im, IR_sub, hi, lo), hi);
     *scale = imp_bin(im, IR_div, range, imp_like(im, x, 255));
-    if (*scale) /* nothing but zeros, or nothing at all: 1, as ONNX Runtime has it */
-        *scale = imp_select(im, imp_bin(im, IR_eq, range, zero), imp_like(im, x, 1), *scale);
+    if (*scale) { /* nothing but zeros, or nothing at all: 1, as ONNX Runtime has it */
+        struct ir_value *chosen = imp_like(im, x, 1);
+        *scale = imp_select(im, imp_bin(im, IR_eq, range, zero), chosen, *scale);
+    }
     *point = imp_bin(im, IR_sub, zero, imp_bin(im, IR_div, lo, *scale));
     if (!*point)
         return NULL;
@@ -140,5 +144,6 @@ struct ir_value *imp_integer_product(struct imp *im, struct ir_value *a, struct 
     a = imp_centred(im, a, za, imp_rank(a) - 2);
     b = imp_centred(im, b, zb, imp_rank(b) - 1);
     struct ir_value *y = imp_cast(im, imp_matmul_nd(im, a, b, TCC_I32), TCC_F32);
-    return y ? imp_bin(im, IR_mul, y, imp_bin(im, IR_mul, imp_one(im, sa), imp_one(im, sb))) : NULL;
+    struct ir_value *right = y ? imp_one(im, sb) : NULL;
+    return y ? imp_bin(im, IR_mul, y, imp_bin(im, IR_mul, imp_one(im, sa), right)) : NULL;
 }

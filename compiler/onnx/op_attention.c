@@ -94,7 +94,8 @@ static bool add_bias(struct imp *im, struct bias *b, struct ir_value *v)
 
 static bool add_allowed(struct imp *im, struct bias *b, struct ir_value *allowed)
 {
-    return add_bias(im, b, imp_select(im, allowed, imp_like(im, b->q, 0), imp_like(im, b->q, -INFINITY)));
+    struct ir_value *otherwise = imp_like(im, b->q, -INFINITY);
+    return add_bias(im, b, imp_select(im, allowed, imp_like(im, b->q, 0), otherwise));
 }
 
 /* The mask may be shorter than the keys: what is missing is masked. */
@@ -121,7 +122,8 @@ static bool add_mask(struct imp *im, struct bias *b, struct ir_value *mask)
 static struct ir_value *distance(struct imp *im, const struct bias *b)
 {
     ir_expr dims[2] = {imp_dim(b->q, 2), b->keys};
-    struct ir_value *d = imp_bin(im, IR_sub, imp_iota(im, 2, dims, 0, TCC_I64), imp_iota(im, 2, dims, 1, TCC_I64));
+    struct ir_value *right = imp_iota(im, 2, dims, 1, TCC_I64);
+    struct ir_value *d = imp_bin(im, IR_sub, imp_iota(im, 2, dims, 0, TCC_I64), right);
     return b->offset ? imp_bin(im, IR_add, d, b->offset) : d;
 }
 
@@ -147,14 +149,16 @@ static struct ir_value *guarded_softmax(struct imp *im, struct ir_value *scores,
     if (last < 0)
         return p;
     struct ir_value *top = imp_reduce(im, IR_reduce_max, bias, 1, &last, true);
-    return imp_select(im, imp_bin(im, IR_eq, top, imp_like(im, bias, -INFINITY)), imp_like(im, p, 0), p);
+    struct ir_value *chosen = imp_like(im, p, 0);
+    return imp_select(im, imp_bin(im, IR_eq, top, imp_like(im, bias, -INFINITY)), chosen, p);
 }
 
 struct ir_value *imp_softcap(struct imp *im, struct ir_value *x, double cap)
 {
     if (cap <= 0)
         return x;
-    return imp_bin(im, IR_mul, imp_un(im, IR_tanh, imp_bin(im, IR_div, x, imp_like(im, x, cap))), imp_like(im, x, cap));
+    struct ir_value *right = imp_like(im, x, cap);
+    return imp_bin(im, IR_mul, imp_un(im, IR_tanh, imp_bin(im, IR_div, x, imp_like(im, x, cap))), right);
 }
 
 /* Past keys or values in front of the new ones. */
@@ -170,7 +174,8 @@ static bool read_offset(struct imp *im, struct bias *b, struct ir_value *past, s
         b->offset = imp_dim_value(im, imp_dim(past, 2));
     } else if (valid) {
         ir_expr dims[4] = {imp_dim(b->q, 0), ir_const(im->ctx, 1), ir_const(im->ctx, 1), ir_const(im->ctx, 1)};
-        b->offset = imp_bin(im, IR_sub, imp_reshape(im, valid, 4, dims), imp_dim_value(im, imp_dim(b->q, 2)));
+        struct ir_value *right = imp_dim_value(im, imp_dim(b->q, 2));
+        b->offset = imp_bin(im, IR_sub, imp_reshape(im, valid, 4, dims), right);
     }
     return (!past && !valid) || b->offset;
 }
@@ -182,8 +187,8 @@ static bool add_valid(struct imp *im, struct bias *b, struct ir_value *valid)
     ir_expr one = ir_const(im->ctx, 1), dims[4] = {imp_dim(b->q, 0), one, one, one};
     if (!imp_check_all(im, valid, b->keys, "a sample's number of keys (nonpad_kv_seqlen)"))
         return false;
-    return add_allowed(im, b,
-                       imp_bin(im, IR_lt, imp_iota(im, 1, &b->keys, 0, TCC_I64), imp_reshape(im, valid, 4, dims)));
+    struct ir_value *right = imp_reshape(im, valid, 4, dims);
+    return add_allowed(im, b, imp_bin(im, IR_lt, imp_iota(im, 1, &b->keys, 0, TCC_I64), right));
 }
 
 bool onnx_op_attention(struct imp *im)
@@ -223,9 +228,8 @@ bool onnx_op_attention(struct imp *im)
     struct ir_value *p = scores ? guarded_softmax(im, scores, bias.value) : NULL;
     p = p ? imp_cast(im, p, dtype) : NULL;
     shown = mode == 3 ? p : shown;
-    struct ir_value *y =
-        p ? imp_matmul(im, imp_cast(im, p, imp_dtype(v)), imp_repeat_heads(im, v, &heads), false, false, TCC_NONE)
-          : NULL;
+    struct ir_value *right = p ? imp_repeat_heads(im, v, &heads) : NULL;
+    struct ir_value *y = p ? imp_matmul(im, imp_cast(im, p, imp_dtype(v)), right, false, false, TCC_NONE) : NULL;
     return imp_out(im, 0, flat ? imp_join_heads(im, y) : y) && (!imp_wants(im, 3) || imp_out(im, 3, shown));
 }
 
@@ -265,8 +269,8 @@ bool onnx_op_flex_attention(struct imp *im)
         wide = imp_dtype_of(im, imp_i(im, "softmax_precision", 1));
     if (wide == TCC_NONE)
         return false;
-    struct ir_value *qk = imp_matmul(im, imp_cast(im, q, wide), imp_cast(im, imp_repeat_heads(im, k, &heads), wide),
-                                     false, true, TCC_NONE);
+    struct ir_value *right = imp_cast(im, imp_repeat_heads(im, k, &heads), wide);
+    struct ir_value *qk = imp_matmul(im, imp_cast(im, q, wide), right, false, true, TCC_NONE);
     qk = qk ? imp_bin(im, IR_mul, qk,
                       imp_cast(im, imp_head_scale(im, imp_cast(im, q, wide), imp_f(im, "scale", 0), false), wide))
             : NULL;
@@ -307,9 +311,10 @@ struct ir_value *imp_rotate(struct imp *im, struct ir_value *x, struct ir_value 
     ir_expr half = ir_floordiv(c, turned, ir_const(c, 2));
     struct ir_value *first = interleaved ? every_second(im, x, 0, half) : imp_slice1(im, x, 3, none, half);
     struct ir_value *second = interleaved ? every_second(im, x, 1, half) : imp_slice1(im, x, 3, half, half);
-    struct ir_value *real = imp_bin(im, IR_sub, imp_bin(im, IR_mul, cosine, first), imp_bin(im, IR_mul, sine, second));
-    struct ir_value *imaginary =
-        imp_bin(im, IR_add, imp_bin(im, IR_mul, sine, first), imp_bin(im, IR_mul, cosine, second));
+    struct ir_value *right = imp_bin(im, IR_mul, sine, second);
+    struct ir_value *real = imp_bin(im, IR_sub, imp_bin(im, IR_mul, cosine, first), right);
+    struct ir_value *other = imp_bin(im, IR_mul, cosine, second);
+    struct ir_value *imaginary = imp_bin(im, IR_add, imp_bin(im, IR_mul, sine, first), other);
     struct ir_value *pair[2] = {real, imaginary};
     if (!real || !imaginary)
         return NULL;
@@ -370,10 +375,11 @@ bool onnx_op_tensor_scatter(struct imp *im)
         index = imp_bin(im, IR_add, index, imp_along(im, at, 0, rank));
     if (!strcmp(imp_s(im, "mode", "linear"), "circular"))
         index = imp_bin(im, IR_mod, index, imp_dim_value(im, imp_dim(cache, (int)axis)));
-    if (at && index) /* a negative position is one of no entry */
-        index =
-            imp_select(im, imp_bin(im, IR_lt, imp_along(im, at, 0, rank), imp_like(im, imp_along(im, at, 0, rank), 0)),
-                       imp_dim_value(im, imp_dim(cache, (int)axis)), index);
+    if (at && index) { /* a negative position is one of no entry */
+        struct ir_value *chosen = imp_dim_value(im, imp_dim(cache, (int)axis));
+        struct ir_value *right = imp_like(im, imp_along(im, at, 0, rank), 0);
+        index = imp_select(im, imp_bin(im, IR_lt, imp_along(im, at, 0, rank), right), chosen, index);
+    }
     struct ir_value *in[] = {cache, index, update};
     return imp_out(im, 0,
                    imp_op(im, IR_scatter_elements, 3, in,
@@ -471,8 +477,8 @@ static bool linear_step(struct imp *im, const struct linear *l, struct ir_value 
         v = imp_bin(im, IR_mul, v, imp_gather(im, l->beta, t, 0));
     }
     s = imp_bin(im, IR_add, s, imp_bin(im, IR_mul, column, imp_unsqueeze(im, v, 1, &middle)));
-    struct ir_value *y =
-        imp_matmul(im, imp_unsqueeze(im, q, 1, &middle), imp_repeat_heads(im, s, &l->heads), false, false, TCC_NONE);
+    struct ir_value *right = imp_repeat_heads(im, s, &l->heads);
+    struct ir_value *y = imp_matmul(im, imp_unsqueeze(im, q, 1, &middle), right, false, false, TCC_NONE);
     *out = imp_bin(im, IR_mul, imp_squeeze(im, y, 1, &middle), l->scale);
     *state = s;
     return *out && s;

@@ -71,7 +71,8 @@ bool onnx_op_skip_layer_norm(struct imp *im)
     if (!skip)
         return false;
     enum tcc_dtype to = imp_dtype(x);
-    struct ir_value *sum = imp_bin(im, IR_add, imp_wide(im, x), imp_wide(im, skip));
+    struct ir_value *right = imp_wide(im, skip);
+    struct ir_value *sum = imp_bin(im, IR_add, imp_wide(im, x), right);
     sum = plus(im, sum, imp_wide(im, bias));
     struct ir_value *y = normalised(im, sum, gamma, beta, arg, imp_f(im, "epsilon", 1e-12f), to);
     return imp_out(im, 0, y) && (!imp_wants(im, 3) || imp_out(im, 3, imp_cast(im, sum, to)));
@@ -129,7 +130,8 @@ static struct ir_value *real_table(struct imp *im, int k, int scale)
 bool onnx_op_qembed_layer_norm(struct imp *im)
 {
     struct ir_value *table[] = {real_table(im, 2, 8), real_table(im, 3, 9), real_table(im, 4, 10)};
-    return embed(im, table, NULL, real_table(im, 5, 11), real_table(im, 6, 12));
+    struct ir_value *beta = real_table(im, 6, 12);
+    return embed(im, table, NULL, real_table(im, 5, 11), beta);
 }
 
 /* -- GroupNorm of channels that come last (or second), and what is fused with it */
@@ -166,9 +168,9 @@ bool onnx_op_contrib_group_norm(struct imp *im)
     }
     struct ir_value *y = imp_grouped(im, x, channels, groups, &n, axes);
     y = imp_normalise(im, y, n, axes, imp_f(im, "epsilon", 1e-5f), NULL, NULL);
-    y = y ? imp_scaled(im, imp_reshape(im, y, rank, x->type->dim), imp_along(im, gamma, channels, rank),
-                       imp_along(im, beta, channels, rank))
-          : NULL;
+    struct ir_value *bias = y ? imp_along(im, beta, channels, rank) : NULL;
+    struct ir_value *scale = y ? imp_along(im, gamma, channels, rank) : NULL;
+    y = y ? imp_scaled(im, imp_reshape(im, y, rank, x->type->dim), scale, bias) : NULL;
     return imp_out(im, 0, imp_cast(im, activation ? imp_un(im, IR_silu, y) : y, to));
 }
 
@@ -193,9 +195,10 @@ bool onnx_op_fused_matmul(struct imp *im)
     if (!b)
         return false;
     bool ta = imp_i(im, "transA", 0) && imp_rank(a) > 1, tb = imp_i(im, "transB", 0) && imp_rank(b) > 1;
-    if (imp_rank(a) > 1 && imp_rank(b) > 1)
-        y = imp_matmul(im, batch_last(im, a, "transBatchA"), batch_last(im, b, "transBatchB"), ta, tb, imp_dtype(a));
-    else if (ta || tb)
+    if (imp_rank(a) > 1 && imp_rank(b) > 1) {
+        struct ir_value *right = batch_last(im, b, "transBatchB");
+        y = imp_matmul(im, batch_last(im, a, "transBatchA"), right, ta, tb, imp_dtype(a));
+    } else if (ta || tb)
         return imp_unsupported(im, "a transposed matrix times a vector");
     else
         y = imp_matmul_nd(im, a, b, imp_dtype(a));

@@ -203,8 +203,8 @@ bool onnx_op_if(struct imp *im)
     ir_set_attr(node, ir_attr_types(IR_ATTR_types, i->n, i->types));
     for (int k = 0; k < i->n; k++) {
         node->out[k]->type = i->types[k];
-        imp_note_ranks(im, node->out[k], control_outside_type(im, i->branch[0][k], i->first_inside, k),
-                       control_outside_type(im, i->branch[1][k], i->first_inside, k));
+        ir_type right = control_outside_type(im, i->branch[1][k], i->first_inside, k);
+        imp_note_ranks(im, node->out[k], control_outside_type(im, i->branch[0][k], i->first_inside, k), right);
     }
     return gather_results(im, (size_t)nresults, counts, node->out);
 }

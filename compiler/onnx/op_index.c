@@ -91,7 +91,8 @@ bool onnx_op_trilu(struct imp *im)
     struct ir_value *row = imp_iota(im, 2, x->type->dim + r - 2, 0, TCC_I64),
                     *column = imp_iota(im, 2, x->type->dim + r - 2, 1, TCC_I64);
     struct ir_value *by = k ? imp_reshape(im, imp_cast(im, k, TCC_I64), 0, NULL) : NULL;
-    by = k ? imp_tri(im, IR_clip, by, imp_int(im, TCC_I64, -IMP_MAX_DIM), imp_int(im, TCC_I64, IMP_MAX_DIM)) : NULL;
+    struct ir_value *most = k ? imp_int(im, TCC_I64, IMP_MAX_DIM) : NULL;
+    by = k ? imp_tri(im, IR_clip, by, imp_int(im, TCC_I64, -IMP_MAX_DIM), most) : NULL;
     struct ir_value *edge = k ? imp_bin(im, IR_add, row, by) : row;
     struct ir_value *keep = imp_bin(im, imp_i(im, "upper", 1) ? IR_ge : IR_le, column, edge);
     return imp_out(im, 0, imp_select(im, keep, x, imp_like(im, x, 0)));
@@ -126,7 +127,8 @@ bool onnx_op_onehot(struct imp *im)
         return false;
     struct ir_value *index = imp_unsqueeze(im, imp_cast(im, x, TCC_I64), 1, &axis);
     struct ir_value *count = imp_dim_value(im, n), *zero = imp_int(im, TCC_I64, 0);
-    index = imp_select(im, imp_bin(im, IR_lt, index, zero), imp_bin(im, IR_add, index, count), index);
+    struct ir_value *chosen = imp_bin(im, IR_add, index, count);
+    index = imp_select(im, imp_bin(im, IR_lt, index, zero), chosen, index);
     struct ir_value *on =
         imp_bin(im, IR_eq, index, imp_along(im, imp_iota(im, 1, &n, 0, TCC_I64), (int)axis, imp_rank(x) + 1));
     ir_expr one = ir_const(im->ctx, 1), none = ir_const(im->ctx, 0);

@@ -288,7 +288,8 @@ static struct ir_value *compress_known(struct imp *im, struct ir_value *x, bool 
     ir_expr n = ir_const(im->ctx, 1);
     for (int k = 0; k < imp_rank(x); k++)
         n = ir_mul(im->ctx, n, imp_dim(x, k));
-    return imp_gather(im, flat ? imp_reshape(im, x, 1, &n) : x, imp_i64s(im, kept, keep), axis);
+    struct ir_value *index = imp_i64s(im, kept, keep);
+    return imp_gather(im, flat ? imp_reshape(im, x, 1, &n) : x, index, axis);
 }
 
 bool onnx_op_compress(struct imp *im)
@@ -353,10 +354,13 @@ bool onnx_op_max_roi_pool(struct imp *im)
         return false;
     struct ir_value *at = imp_cast(im, lib->out[0], TCC_I64), *zero = imp_int(im, TCC_I64, 0);
     struct ir_value *row = imp_cast(im, imp_reshape(im, number, 4, each), TCC_I64);
-    row = imp_bin(im, IR_add, imp_bin(im, IR_mul, row, imp_dim_value(im, dims[1])), imp_iota(im, 4, parts, 1, TCC_I64));
-    row = imp_bin(im, IR_add, imp_bin(im, IR_mul, row, imp_dim_value(im, plane)), imp_bin(im, IR_max, at, zero));
+    struct ir_value *right = imp_iota(im, 4, parts, 1, TCC_I64);
+    row = imp_bin(im, IR_add, imp_bin(im, IR_mul, row, imp_dim_value(im, dims[1])), right);
+    struct ir_value *second = imp_bin(im, IR_max, at, zero);
+    row = imp_bin(im, IR_add, imp_bin(im, IR_mul, row, imp_dim_value(im, plane)), second);
     struct ir_value *y = row ? imp_gather(im, imp_reshape(im, x, 1, &all), row, 0) : NULL;
-    return y && imp_out(im, 0, imp_select(im, imp_bin(im, IR_lt, at, zero), imp_like(im, x, 0), y));
+    struct ir_value *chosen = y ? imp_like(im, x, 0) : NULL;
+    return y && imp_out(im, 0, imp_select(im, imp_bin(im, IR_lt, at, zero), chosen, y));
 }
 
 bool onnx_op_grid_sample(struct imp *im)

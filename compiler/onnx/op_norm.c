@@ -139,9 +139,9 @@ bool onnx_op_instance_norm(struct imp *im)
         return imp_bad(im, "x[n, c, spatial...], scale and bias are expected");
     int n = imp_axes_from(2, imp_rank(x), axes);
     struct ir_value *y = imp_normalise(im, imp_wide(im, x), n, axes, imp_f(im, "epsilon", 1e-5f), NULL, NULL);
-    return y && imp_out(im, 0,
-                        imp_scaled(im, imp_cast(im, y, imp_dtype(x)), imp_along(im, scale, 1, imp_rank(x)),
-                                   imp_along(im, bias, 1, imp_rank(x))));
+    struct ir_value *shift = y ? imp_along(im, bias, 1, imp_rank(x)) : NULL;
+    struct ir_value *factor = y ? imp_along(im, scale, 1, imp_rank(x)) : NULL;
+    return y && imp_out(im, 0, imp_scaled(im, imp_cast(im, y, imp_dtype(x)), factor, shift));
 }
 
 /* Up to opset 20 scale and bias are per group, then per channel. */
@@ -159,9 +159,9 @@ bool onnx_op_group_norm(struct imp *im)
     struct ir_value *y = imp_normalise(im, g, n, axes, imp_f(im, "epsilon", 1e-5f), NULL, NULL);
     if (!per_group)
         y = imp_reshape(im, y, rank, x->type->dim);
-    y = y ? imp_scaled(im, imp_cast(im, y, imp_dtype(x)), imp_along(im, scale, 1, rank + per_group),
-                       imp_along(im, bias, 1, rank + per_group))
-          : NULL;
+    struct ir_value *shift = y ? imp_along(im, bias, 1, rank + per_group) : NULL;
+    struct ir_value *factor = y ? imp_along(im, scale, 1, rank + per_group) : NULL;
+    y = y ? imp_scaled(im, imp_cast(im, y, imp_dtype(x)), factor, shift) : NULL;
     return imp_out(im, 0, imp_reshape(im, y, rank, x->type->dim));
 }
 
@@ -186,7 +186,8 @@ bool onnx_op_lrn(struct imp *im)
     struct ir_value *sum = imp_pool(im, IR_avg_pool, squares, &w, "sum");
     sum = imp_reshape(im, sum, imp_rank(x), x->type->dim);
     struct ir_value *scale = imp_like(im, x, imp_f(im, "alpha", 1e-4f) / (double)size);
-    struct ir_value *base = imp_bin(im, IR_add, imp_bin(im, IR_mul, sum, scale), imp_like(im, x, imp_f(im, "bias", 1)));
+    struct ir_value *right = imp_like(im, x, imp_f(im, "bias", 1));
+    struct ir_value *base = imp_bin(im, IR_add, imp_bin(im, IR_mul, sum, scale), right);
     return imp_out(im, 0, imp_bin(im, IR_div, x, imp_bin(im, IR_pow, base, imp_like(im, x, imp_f(im, "beta", 0.75)))));
 }
 

@@ -157,7 +157,8 @@ bool onnx_op_qgemm(struct imp *im)
     if (zero)
         return imp_requantise(im, y, sa, sb, sy ? sy : imp_like(im, sa, 1), zero);
     sa = imp_bin(im, IR_mul, sa, sb); /* without a zero point floats, divided by the scale all the same */
-    y = imp_bin(im, IR_mul, imp_cast(im, y, TCC_F32), sy ? imp_bin(im, IR_div, sa, sy) : sa);
+    struct ir_value *right = sy ? imp_bin(im, IR_div, sa, sy) : sa;
+    y = imp_bin(im, IR_mul, imp_cast(im, y, TCC_F32), right);
     return imp_out(im, 0, y);
 }
 
@@ -182,7 +183,8 @@ bool onnx_op_dynamic_quantize_matmul(struct imp *im)
         return false;
     if (!imp_quantises(im)) {
         b = imp_centred(im, b, imp_in(im, 3), imp_rank(b) - 1);
-        b = b && imp_has(im, 2) ? imp_bin(im, IR_mul, imp_cast(im, b, TCC_F32), imp_one(im, imp_in(im, 2))) : NULL;
+        struct ir_value *scale = b && imp_has(im, 2) ? imp_one(im, imp_in(im, 2)) : NULL;
+        b = scale ? imp_bin(im, IR_mul, imp_cast(im, b, TCC_F32), scale) : NULL;
         struct ir_value *y = imp_matmul_nd(im, a, b, TCC_F32);
         return imp_out(im, 0, y && imp_has(im, 4) ? imp_bin(im, IR_add, y, imp_in(im, 4)) : y);
     }

@@ -172,8 +172,10 @@ bool onnx_op_sequence_at(struct imp *im)
         return false;
     if (at >= 0)
         return imp_out(im, 0, items->at[at]);
-    if (im->training && items && alike(im, items) && imp_in(im, 1))
-        return imp_out(im, 0, imp_gather(im, join(im, items, 0, true), imp_single(im, imp_in(im, 1)), 0));
+    if (im->training && items && alike(im, items) && imp_in(im, 1)) {
+        struct ir_value *index = imp_single(im, imp_in(im, 1));
+        return imp_out(im, 0, imp_gather(im, join(im, items, 0, true), index, 0));
+    }
     ir_type e = t->elem->kind == IR_T_TENSOR && t->elem->rank < 0
                     ? imp_declared_result(im, 0, (enum tcc_dtype)t->elem->dtype)
                     : t->elem;

@@ -16,14 +16,17 @@ bool onnx_op_window(struct imp *im)
         return false;
     ir_expr period = imp_i(im, "periodic", 1) ? n : ir_addc(im->ctx, n, -1);
     enum tcc_dtype wide = to == TCC_F64 ? TCC_F64 : TCC_F32;
-    struct ir_value *turn = imp_bin(im, IR_mul, imp_iota(im, 1, &n, 0, wide), imp_num(im, wide, 2 * acos(-1)));
+    struct ir_value *right = imp_num(im, wide, 2 * acos(-1));
+    struct ir_value *turn = imp_bin(im, IR_mul, imp_iota(im, 1, &n, 0, wide), right);
     turn = imp_bin(im, IR_div, turn, imp_cast(im, imp_dim_value(im, period), wide));
     const double *a = windows[im->row->arg];
-    struct ir_value *y = imp_bin(im, IR_sub, imp_num(im, wide, a[0]),
-                                 imp_bin(im, IR_mul, imp_num(im, wide, a[1]), imp_un(im, IR_cos, turn)));
-    if (a[2] != 0)
-        y = imp_bin(im, IR_add, y,
-                    imp_bin(im, IR_mul, imp_num(im, wide, a[2]), imp_un(im, IR_cos, imp_bin(im, IR_add, turn, turn))));
+    struct ir_value *other = imp_un(im, IR_cos, turn);
+    struct ir_value *second = imp_bin(im, IR_mul, imp_num(im, wide, a[1]), other);
+    struct ir_value *y = imp_bin(im, IR_sub, imp_num(im, wide, a[0]), second);
+    if (a[2] != 0) {
+        struct ir_value *more = imp_un(im, IR_cos, imp_bin(im, IR_add, turn, turn));
+        y = imp_bin(im, IR_add, y, imp_bin(im, IR_mul, imp_num(im, wide, a[2]), more));
+    }
     return y && imp_out(im, 0, imp_cast(im, y, to));
 }
 
@@ -57,7 +60,8 @@ bool onnx_op_random(struct imp *im)
                                        x ? x->type->dim : dims, in);
     double low = normal ? imp_f(im, "mean", 0) : imp_f(im, "low", 0);
     double scale = normal ? imp_f(im, "scale", 1) : imp_f(im, "high", 1) - low;
-    r = imp_bin(im, IR_add, imp_bin(im, IR_mul, r, imp_num(im, in, scale)), imp_num(im, in, low));
+    struct ir_value *right = imp_num(im, in, low);
+    r = imp_bin(im, IR_add, imp_bin(im, IR_mul, r, imp_num(im, in, scale)), right);
     return imp_out(im, 0, imp_cast(im, r, to));
 }
 

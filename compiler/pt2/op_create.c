@@ -92,8 +92,9 @@ bool aten_arange(struct pt2 *p)
         ir_expr n = ir_max(p->ctx, ir_const(p->ctx, 0), ir_ceildiv(p->ctx, span, ir_const(p->ctx, s > 0 ? s : -s)));
         return pt2_out(p, 0, progression(p, n, a, ir_const(p->ctx, s)));
     }
-    struct ir_value *v =
-        imp_range(im, imp_cast(im, start, TCC_F64), imp_cast(im, end, TCC_F64), imp_cast(im, step, TCC_F64));
+    struct ir_value *delta = imp_cast(im, step, TCC_F64);
+    struct ir_value *limit = imp_cast(im, end, TCC_F64);
+    struct ir_value *v = imp_range(im, imp_cast(im, start, TCC_F64), limit, delta);
     return v && pt2_out(p, 0, imp_cast(im, v, d));
 }
 
@@ -117,8 +118,8 @@ bool aten_eye(struct pt2 *p)
     pt2_ignore(p, "dtype");
     if (!dims[0] || !dims[1])
         return false;
-    return pt2_out(p, 0,
-                   imp_bin(p->im, IR_eq, imp_iota(p->im, 2, dims, 0, TCC_I64), imp_iota(p->im, 2, dims, 1, TCC_I64)));
+    struct ir_value *right = imp_iota(p->im, 2, dims, 1, TCC_I64);
+    return pt2_out(p, 0, imp_bin(p->im, IR_eq, imp_iota(p->im, 2, dims, 0, TCC_I64), right));
 }
 
 /* range(start, end, step): floats, the end included */
@@ -189,7 +190,8 @@ bool aten_randint(struct pt2 *p)
     double low = pt2_f(p, "low", 0), high = pt2_f(p, "high", 1);
     int n = sizes(p, dims);
     struct ir_value *u = n >= 0 ? random_values(p, IR_random_uniform, n, dims) : NULL;
-    u = imp_bin(im, IR_add, imp_bin(im, IR_mul, u, imp_num(im, TCC_F32, high - low)), imp_num(im, TCC_F32, low));
+    struct ir_value *right = imp_num(im, TCC_F32, low);
+    u = imp_bin(im, IR_add, imp_bin(im, IR_mul, u, imp_num(im, TCC_F32, high - low)), right);
     return pt2_out(p, 0, imp_un(im, IR_floor, u));
 }
 
@@ -241,8 +243,10 @@ bool aten_drawn(struct pt2 *p)
     bool normal = arg == NORMAL || arg == LOG_NORMAL;
     struct ir_value *u =
         x ? random_values(p, normal ? IR_random_normal : IR_random_uniform, imp_rank(x), x->type->dim) : NULL;
-    if (arg == EXPONENTIAL)
-        return pt2_out(p, 0, imp_with(im, IR_mul, minus_log(p, u), 1 / pt2_f(p, "lambd", 1)));
+    if (arg == EXPONENTIAL) {
+        double right = 1 / pt2_f(p, "lambd", 1);
+        return pt2_out(p, 0, imp_with(im, IR_mul, minus_log(p, u), right));
+    }
     if (arg == GEOMETRIC) {
         double trials = -1 / log1p(-pt2_f(p, "p", 0.5));
         return pt2_out(p, 0,
@@ -253,16 +257,17 @@ bool aten_drawn(struct pt2 *p)
         turn = imp_with(im, IR_mul, turn, pt2_f(p, "sigma", 1));
         return pt2_out(p, 0, imp_with(im, IR_add, turn, pt2_f(p, "median", 0)));
     }
-    if (arg == LOG_NORMAL)
-        return pt2_out(
-            p, 0,
-            imp_un(im, IR_exp, imp_with(im, IR_add, imp_with(im, IR_mul, u, pt2_f(p, "std", 2)), pt2_f(p, "mean", 1))));
+    if (arg == LOG_NORMAL) {
+        double second = pt2_f(p, "mean", 1);
+        return pt2_out(p, 0,
+                       imp_un(im, IR_exp, imp_with(im, IR_add, imp_with(im, IR_mul, u, pt2_f(p, "std", 2)), second)));
+    }
     if (arg == WHOLE)
         return pt2_out(p, 0, whole_numbers(p, u));
     double from = pt2_f(p, arg == NORMAL ? "mean" : "from", 0),
            by = arg == NORMAL ? pt2_f(p, "std", 1) : pt2_f(p, "to", 1) - from;
-    return pt2_out(p, 0,
-                   imp_bin(im, IR_add, imp_bin(im, IR_mul, u, imp_num(im, TCC_F32, by)), imp_num(im, TCC_F32, from)));
+    struct ir_value *other = imp_num(im, TCC_F32, from);
+    return pt2_out(p, 0, imp_bin(im, IR_add, imp_bin(im, IR_mul, u, imp_num(im, TCC_F32, by)), other));
 }
 
 /* normal(mean, std): of tensors, which broadcast, or a tensor and a number; in place as normal_functional, whose row's
@@ -321,9 +326,10 @@ bool aten_frequencies(struct pt2 *p)
         return imp_bad(p->im, "%lld bins", (long long)n);
     ir_expr count = ir_const(p->ctx, arg ? n / 2 + 1 : n);
     struct ir_value *i = imp_iota(p->im, 1, &count, 0, TCC_F64);
-    if (!arg)
-        i = imp_select(p->im, imp_with(p->im, IR_lt, i, (double)((n + 1) / 2)), i,
-                       imp_with(p->im, IR_sub, i, (double)n));
+    if (!arg) {
+        struct ir_value *otherwise = imp_with(p->im, IR_sub, i, (double)n);
+        i = imp_select(p->im, imp_with(p->im, IR_lt, i, (double)((n + 1) / 2)), i, otherwise);
+    }
     return pt2_out(p, 0, imp_with(p->im, IR_mul, i, 1 / ((double)n * step)));
 }
 
@@ -455,7 +461,8 @@ bool aten_number2(struct pt2 *p)
     if (!y)
         return false;
     enum tcc_dtype d = arg == TRUEDIV ? TCC_F64 : pt2_promote(x, true, y, true);
-    struct ir_value *v = imp_bin(im, op->op, imp_cast(im, x, d), imp_cast(im, y, d));
+    struct ir_value *right = imp_cast(im, y, d);
+    struct ir_value *v = imp_bin(im, op->op, imp_cast(im, x, d), right);
     return pt2_out(p, 0, arg == FLOORDIV ? imp_un(im, IR_floor, v) : v);
 }
 
@@ -473,7 +480,9 @@ bool aten_number_if(struct pt2 *p)
             return false;
     }
     enum tcc_dtype d = pt2_promote(v[1], true, v[2], true);
-    struct ir_value *y = imp_select(im, imp_cast(im, v[0], TCC_BOOL), imp_cast(im, v[1], d), imp_cast(im, v[2], d));
+    struct ir_value *otherwise = imp_cast(im, v[2], d);
+    struct ir_value *chosen = imp_cast(im, v[1], d);
+    struct ir_value *y = imp_select(im, imp_cast(im, v[0], TCC_BOOL), chosen, otherwise);
     if (!y || !tcc_is_int(d))
         return pt2_out(p, 0, y);
     return imp_bound_exprs(im, y, 1, -IMP_MAX_DIM, IMP_MAX_DIM, &e) == 1 && pt2_out_e(p, 0, e);
@@ -519,7 +528,8 @@ bool aten_vander(struct pt2 *p)
         dims[k] = imp_dim(x, k);
     dims[last] = n;
     struct ir_value *first = imp_with(p->im, IR_eq, imp_iota(p->im, (int)last + 1, dims, (int)last, TCC_I64), 0);
-    struct ir_value *y = imp_select(p->im, first, imp_like(p->im, x, 1), imp_unsqueeze(p->im, x, 1, &last));
+    struct ir_value *otherwise = imp_unsqueeze(p->im, x, 1, &last);
+    struct ir_value *y = imp_select(p->im, first, imp_like(p->im, x, 1), otherwise);
     y = y ? imp_op(p->im, IR_cumprod, 1, &y, IR_ATTRS(ir_attr_i(IR_ATTR_axis, last))) : NULL;
     return pt2_out(p, 0, rising ? y : pt2_flip(p, y, 1, &last));
 }

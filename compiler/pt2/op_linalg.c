@@ -99,8 +99,8 @@ bool aten_kron(struct pt2 *p)
     }
     if (!a || !b)
         return false;
-    struct ir_value *y =
-        imp_bin(p->im, IR_mul, imp_reshape(p->im, a, 2 * rank, left), imp_reshape(p->im, b, 2 * rank, right));
+    struct ir_value *second = imp_reshape(p->im, b, 2 * rank, right);
+    struct ir_value *y = imp_bin(p->im, IR_mul, imp_reshape(p->im, a, 2 * rank, left), second);
     return pt2_out(p, 0, imp_reshape(p->im, y, rank, dims));
 }
 
@@ -130,14 +130,16 @@ bool aten_cross(struct pt2 *p)
     }
     if (!ir_is_value(imp_dim(a, (int)axis), 3) || !ir_is_value(imp_dim(b, (int)axis), 3))
         return imp_bad(p->im, "axis %lld is none of three", (long long)axis);
-    struct ir_value *first = imp_bin(p->im, IR_mul, turned(p, a, axis, 1), turned(p, b, axis, 2));
-    return pt2_out(p, 0,
-                   imp_bin(p->im, IR_sub, first, imp_bin(p->im, IR_mul, turned(p, a, axis, 2), turned(p, b, axis, 1))));
+    struct ir_value *right = turned(p, b, axis, 2);
+    struct ir_value *first = imp_bin(p->im, IR_mul, turned(p, a, axis, 1), right);
+    struct ir_value *second = turned(p, b, axis, 1);
+    return pt2_out(p, 0, imp_bin(p->im, IR_sub, first, imp_bin(p->im, IR_mul, turned(p, a, axis, 2), second)));
 }
 
 struct ir_value *pt2_summed_product(struct pt2 *p, struct ir_value *a, struct ir_value *b, int64_t axis, bool keep)
 {
-    struct ir_value *y = imp_bin(p->im, IR_mul, imp_wide(p->im, a), imp_wide(p->im, b));
+    struct ir_value *right = imp_wide(p->im, b);
+    struct ir_value *y = imp_bin(p->im, IR_mul, imp_wide(p->im, a), right);
     if (!y)
         return NULL;
     axis += axis < 0 ? imp_rank(y) : 0;
@@ -176,9 +178,8 @@ bool aten_matrix_power(struct pt2 *p)
     n = n < 0 ? -n : n;
     const ir_expr *dims = x->type->dim + imp_rank(x) - 2;
     if (!n) {
-        y = imp_cast(p->im,
-                     imp_bin(p->im, IR_eq, imp_iota(p->im, 2, dims, 0, TCC_I64), imp_iota(p->im, 2, dims, 1, TCC_I64)),
-                     imp_dtype(x));
+        struct ir_value *right = imp_iota(p->im, 2, dims, 1, TCC_I64);
+        y = imp_cast(p->im, imp_bin(p->im, IR_eq, imp_iota(p->im, 2, dims, 0, TCC_I64), right), imp_dtype(x));
         return pt2_out(p, 0, pt2_expand_as(p, y, x));
     }
     for (struct ir_value *square = x; n && square; n >>= 1) {
@@ -216,7 +217,8 @@ bool aten_addbmm(struct pt2 *p)
 bool aten_addr(struct pt2 *p)
 {
     struct ir_value *a = pt2_need(p, "vec1"), *b = a ? pt2_need(p, "vec2") : NULL;
-    return b && added(p, imp_bin(p->im, IR_mul, imp_along(p->im, a, 0, 2), imp_along(p->im, b, 1, 2)));
+    struct ir_value *row = b ? imp_along(p->im, b, 1, 2) : NULL;
+    return b && added(p, imp_bin(p->im, IR_mul, imp_along(p->im, a, 0, 2), row));
 }
 
 /* bilinear(input1[..., i], input2[..., j], weight[o, i, j], bias[o]): (input1 weight[o]) . input2 */
@@ -330,8 +332,10 @@ bool aten_pairwise_distance(struct pt2 *p)
     struct pt2_operands o;
     double order = pt2_f(p, "p", 2), eps = pt2_f(p, "eps", 1e-6);
     bool keep = pt2_b(p, "keepdim", false);
-    return pt2_pair_of(p, "x1", "x2", TCC_NONE, &o) &&
-           pt2_out(p, 0, pt2_distance(p, imp_wide(p->im, o.a), imp_wide(p->im, o.b), order, eps, keep));
+    if (!pt2_pair_of(p, "x1", "x2", TCC_NONE, &o))
+        return false;
+    struct ir_value *right = imp_wide(p->im, o.b);
+    return pt2_out(p, 0, pt2_distance(p, imp_wide(p->im, o.a), right, order, eps, keep));
 }
 
 /* dist(self, other, p): the norm of all of self - other */
@@ -341,7 +345,8 @@ bool aten_dist(struct pt2 *p)
     double order = pt2_f(p, "p", 2);
     if (!pt2_pair_of(p, "self", "other", pt2_out_type(p, 0), &o))
         return false;
-    struct ir_value *d = imp_bin(p->im, IR_sub, imp_wide(p->im, o.a), imp_wide(p->im, o.b));
+    struct ir_value *right = imp_wide(p->im, o.b);
+    struct ir_value *d = imp_bin(p->im, IR_sub, imp_wide(p->im, o.a), right);
     const int64_t first = 0;
     return pt2_out(p, 0, pt2_norm(p, pt2_flat(p, d), order, 1, &first, false));
 }

@@ -100,7 +100,8 @@ bool aten_sign(struct pt2 *p)
     struct ir_value *x = pt2_need(p, "self"), *zero = imp_like(p->im, x, 0);
     if (!x || !imp_is_float(x))
         return pt2_out(p, 0, x && imp_dtype(x) != TCC_BOOL ? imp_un(p->im, IR_sign, x) : x);
-    return pt2_out(p, 0, imp_select(p->im, imp_un(p->im, IR_isnan, x), zero, imp_un(p->im, IR_sign, x)));
+    struct ir_value *otherwise = imp_un(p->im, IR_sign, x);
+    return pt2_out(p, 0, imp_select(p->im, imp_un(p->im, IR_isnan, x), zero, otherwise));
 }
 
 /* Whole numbers stay what they are. */
@@ -132,7 +133,8 @@ bool aten_log_base(struct pt2 *p)
     struct ir_value *x = pt2_wide_float(p, pt2_need(p, "self"));
     if (!arg)
         return pt2_out(p, 0, imp_bin(p->im, IR_pow, imp_like(p->im, x, 2), x));
-    return pt2_out(p, 0, imp_bin(p->im, IR_mul, imp_un(p->im, IR_log, x), imp_like(p->im, x, 1 / log(arg))));
+    struct ir_value *right = imp_like(p->im, x, 1 / log(arg));
+    return pt2_out(p, 0, imp_bin(p->im, IR_mul, imp_un(p->im, IR_log, x), right));
 }
 
 /* isnan, isinf: no integer is; arg 0 is isfinite. */
@@ -192,7 +194,8 @@ bool aten_arith(struct pt2 *p)
     double one = 0;
     if (alpha && !(imp_scalar_of(alpha, &one) && one == 1)) {
         enum tcc_dtype wide = tcc_small_float(o.type) ? TCC_F32 : o.type;
-        times = imp_bin(p->im, IR_mul, imp_cast(p->im, times, wide), imp_cast(p->im, alpha, wide));
+        struct ir_value *right = imp_cast(p->im, alpha, wide);
+        times = imp_bin(p->im, IR_mul, imp_cast(p->im, times, wide), right);
         o.a = imp_cast(p->im, o.a, wide);
         o.b = imp_cast(p->im, o.b, wide);
     }
@@ -215,10 +218,10 @@ bool aten_compare(struct pt2 *p)
 bool aten_logical(struct pt2 *p)
 {
     struct pt2_operands o;
-    return pt2_pair_of(p, "self", "other", TCC_NONE, &o) &&
-           pt2_out(
-               p, 0,
-               imp_bin(p->im, (enum ir_op)p->row->arg, imp_cast(p->im, o.a, TCC_BOOL), imp_cast(p->im, o.b, TCC_BOOL)));
+    if (!pt2_pair_of(p, "self", "other", TCC_NONE, &o))
+        return false;
+    struct ir_value *right = imp_cast(p->im, o.b, TCC_BOOL);
+    return pt2_out(p, 0, imp_bin(p->im, (enum ir_op)p->row->arg, imp_cast(p->im, o.a, TCC_BOOL), right));
 }
 
 static struct ir_value *differ_in_sign(struct pt2 *p, struct ir_value *a, struct ir_value *b)
@@ -308,9 +311,9 @@ bool aten_where(struct pt2 *p)
     enum tcc_dtype d = pt2_out_type(p, 0);
     o.a = c ? pt2_operand(p, "self", &number) : NULL;
     o.b = o.a ? pt2_operand(p, "other", &number) : NULL;
-    return pt2_out(p, 0,
-                   imp_select(p->im, c ? imp_cast(p->im, c, TCC_BOOL) : NULL, o.a ? imp_cast(p->im, o.a, d) : NULL,
-                              o.b ? imp_cast(p->im, o.b, d) : NULL));
+    struct ir_value *otherwise = o.b ? imp_cast(p->im, o.b, d) : NULL;
+    struct ir_value *chosen = o.a ? imp_cast(p->im, o.a, d) : NULL;
+    return pt2_out(p, 0, imp_select(p->im, c ? imp_cast(p->im, c, TCC_BOOL) : NULL, chosen, otherwise));
 }
 
 bool aten_masked_fill(struct pt2 *p)
@@ -318,7 +321,8 @@ bool aten_masked_fill(struct pt2 *p)
     struct ir_value *x = pt2_need(p, "self"), *mask = x ? pt2_need(p, "mask") : NULL;
     bool number;
     struct ir_value *v = mask ? pt2_operand(p, "value", &number) : NULL;
-    return v && pt2_out(p, 0, imp_select(p->im, imp_cast(p->im, mask, TCC_BOOL), imp_cast(p->im, v, imp_dtype(x)), x));
+    struct ir_value *chosen = v ? imp_cast(p->im, v, imp_dtype(x)) : NULL;
+    return v && pt2_out(p, 0, imp_select(p->im, imp_cast(p->im, mask, TCC_BOOL), chosen, x));
 }
 
 /* clamp, clamp_min, clamp_max: bounds are numbers, or tensors; either may be absent. Where x equals a number it has no
@@ -336,10 +340,10 @@ bool aten_clamp(struct pt2 *p)
     x = imp_cast(p->im, x, wide);
     low = low ? imp_cast(p->im, low, wide) : NULL;
     high = high ? imp_cast(p->im, high, wide) : NULL;
-    if (tcc_is_float(wide) && (number || number_too))
-        return pt2_out(p, 0,
-                       imp_tri(p->im, IR_clip, x, low ? low : imp_like(p->im, x, -INFINITY),
-                               high ? high : imp_like(p->im, x, INFINITY)));
+    if (tcc_is_float(wide) && (number || number_too)) {
+        struct ir_value *right = high ? high : imp_like(p->im, x, INFINITY);
+        return pt2_out(p, 0, imp_tri(p->im, IR_clip, x, low ? low : imp_like(p->im, x, -INFINITY), right));
+    }
     struct ir_value *y = low ? imp_bin(p->im, IR_max, x, low) : x;
     y = high ? imp_bin(p->im, IR_min, y, high) : y;
     if (low && high && p->im->training && imp_is_float(x))
@@ -361,9 +365,8 @@ bool aten_addc(struct pt2 *p)
     a = imp_cast(im, a, wide);
     if (value)
         a = imp_bin(im, IR_mul, imp_cast(im, value, wide), a);
-    return pt2_out(
-        p, 0,
-        imp_bin(im, IR_add, imp_cast(im, x, wide), imp_bin(im, (enum ir_op)p->row->arg, a, imp_cast(im, b, wide))));
+    struct ir_value *right = imp_bin(im, (enum ir_op)p->row->arg, a, imp_cast(im, b, wide));
+    return pt2_out(p, 0, imp_bin(im, IR_add, imp_cast(im, x, wide), right));
 }
 
 bool aten_lerp(struct pt2 *p)
@@ -413,8 +416,10 @@ bool aten_elu(struct pt2 *p)
     struct ir_value *x = pt2_wide_float(p, pt2_need(p, "self"));
     double alpha = arg ? 1.6732632423543772848170429916717 : pt2_f(p, "alpha", 1),
            scale = arg ? 1.0507009873554804934193349852946 : pt2_f(p, "scale", 1), input = pt2_f(p, "input_scale", 1);
-    if (input == 1)
-        return pt2_out(p, 0, imp_tri(im, IR_selu, x, imp_like(im, x, alpha), imp_like(im, x, scale)));
+    if (input == 1) {
+        struct ir_value *right = imp_like(im, x, scale);
+        return pt2_out(p, 0, imp_tri(im, IR_selu, x, imp_like(im, x, alpha), right));
+    }
     return pt2_out(
         p, 0,
         imp_formula_n(im, "select(gt(x, 0), x, expm1(min(x, 0) * c) * a) * b", IMP_NUMBERS(alpha, scale, input), x));
@@ -424,16 +429,19 @@ bool aten_hardsigmoid(struct pt2 *p)
 {
     struct ir_value *x = pt2_wide_float(p, pt2_need(p, "self"));
     if (p->im->training) { /* x / 6 rounds: the ends, where no gradient is, are told by x */
-        struct ir_value *y = imp_tri(p->im, IR_clip, x, imp_like(p->im, x, -3), imp_like(p->im, x, 3));
+        struct ir_value *right = imp_like(p->im, x, 3);
+        struct ir_value *y = imp_tri(p->im, IR_clip, x, imp_like(p->im, x, -3), right);
         return pt2_out(p, 0, imp_with(p->im, IR_div, imp_with(p->im, IR_add, y, 3), 6));
     }
-    return pt2_out(p, 0, imp_tri(p->im, IR_hardsigmoid, x, imp_like(p->im, x, 1.0 / 6), imp_like(p->im, x, 0.5)));
+    struct ir_value *second = imp_like(p->im, x, 0.5);
+    return pt2_out(p, 0, imp_tri(p->im, IR_hardsigmoid, x, imp_like(p->im, x, 1.0 / 6), second));
 }
 
 bool aten_relu6(struct pt2 *p)
 {
     struct ir_value *x = pt2_need(p, "self");
-    return pt2_out(p, 0, imp_tri(p->im, IR_clip, x, imp_like(p->im, x, 0), imp_like(p->im, x, 6)));
+    struct ir_value *right = imp_like(p->im, x, 6);
+    return pt2_out(p, 0, imp_tri(p->im, IR_clip, x, imp_like(p->im, x, 0), right));
 }
 
 /* softplus(x) = log1p(exp(beta x)) / beta, x itself where beta x exceeds the threshold */
@@ -466,7 +474,8 @@ bool aten_prelu(struct pt2 *p)
 bool aten_threshold(struct pt2 *p)
 {
     struct ir_value *x = pt2_need(p, "self");
-    const double *n = IMP_NUMBERS(pt2_f(p, "threshold", 0), pt2_f(p, "value", 0));
+    double right = pt2_f(p, "value", 0);
+    const double *n = IMP_NUMBERS(pt2_f(p, "threshold", 0), right);
     return pt2_out(p, 0, imp_formula_n(p->im, "select(le(x, a), b, x)", n, x));
 }
 

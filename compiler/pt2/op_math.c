@@ -123,8 +123,8 @@ bool aten_glu(struct pt2 *p)
     ir_expr half = ir_floordiv(p->ctx, imp_dim(x, (int)axis), ir_const(p->ctx, 2));
     struct ir_value *a = imp_slice1(p->im, x, (int)axis, ir_const(p->ctx, 0), half),
                     *b = imp_slice1(p->im, x, (int)axis, half, half);
-    return a && b &&
-           pt2_out(p, 0, imp_bin(p->im, IR_mul, imp_wide(p->im, a), imp_un(p->im, IR_sigmoid, imp_wide(p->im, b))));
+    struct ir_value *gate = a && b ? imp_un(p->im, IR_sigmoid, imp_wide(p->im, b)) : NULL;
+    return a && b && pt2_out(p, 0, imp_bin(p->im, IR_mul, imp_wide(p->im, a), gate));
 }
 
 /* -- Two operands */
@@ -148,7 +148,8 @@ bool aten_hypot(struct pt2 *p)
     struct pt2_operands o;
     if (!pt2_pair_of(p, "self", "other", pt2_out_type(p, 0), &o))
         return false;
-    return pt2_out(p, 0, imp_hypot(p->im, imp_wide(p->im, o.a), imp_wide(p->im, o.b)));
+    struct ir_value *right = imp_wide(p->im, o.b);
+    return pt2_out(p, 0, imp_hypot(p->im, imp_wide(p->im, o.a), right));
 }
 
 bool aten_copysign(struct pt2 *p)

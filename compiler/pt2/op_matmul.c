@@ -25,8 +25,8 @@ bool aten_linear(struct pt2 *p)
     if (!w)
         return false;
     bool vector = imp_rank(x) == 1;
-    struct ir_value *y = imp_matmul(im, vector ? imp_to_rank(im, x, 2) : x,
-                                    imp_rank(w) == 1 ? imp_to_rank(im, w, 2) : w, false, true, TCC_NONE);
+    struct ir_value *right = imp_rank(w) == 1 ? imp_to_rank(im, w, 2) : w;
+    struct ir_value *y = imp_matmul(im, vector ? imp_to_rank(im, x, 2) : x, right, false, true, TCC_NONE);
     int64_t front = 0, last = y ? imp_rank(y) - 1 : 0;
     if (y && imp_rank(w) == 1)
         y = imp_squeeze(im, y, 1, &last);
@@ -57,7 +57,8 @@ bool aten_addmm(struct pt2 *p)
 bool aten_outer(struct pt2 *p)
 {
     struct ir_value *a = pt2_need(p, "self"), *b = a ? pt2_need(p, "vec2") : NULL;
-    return b && pt2_out(p, 0, imp_bin(p->im, IR_mul, imp_along(p->im, a, 0, 2), imp_along(p->im, b, 1, 2)));
+    struct ir_value *row = b ? imp_along(p->im, b, 1, 2) : NULL;
+    return b && pt2_out(p, 0, imp_bin(p->im, IR_mul, imp_along(p->im, a, 0, 2), row));
 }
 
 bool aten_einsum(struct pt2 *p)
@@ -179,8 +180,10 @@ static struct ir_value *rank4(struct pt2 *p, struct ir_value *x)
 
 static struct ir_value *added_mask(struct pt2 *p, struct ir_value *mask, enum tcc_dtype d)
 {
-    if (mask && imp_dtype(mask) == TCC_BOOL)
-        return imp_select(p->im, mask, imp_num(p->im, d, 0), imp_num(p->im, d, -INFINITY));
+    if (mask && imp_dtype(mask) == TCC_BOOL) {
+        struct ir_value *otherwise = imp_num(p->im, d, -INFINITY);
+        return imp_select(p->im, mask, imp_num(p->im, d, 0), otherwise);
+    }
     return mask ? imp_cast(p->im, mask, d) : NULL;
 }
 
@@ -192,8 +195,8 @@ static struct ir_value *spelled_out(struct pt2 *p, const struct attention *a)
         imp_matmul(im, imp_bin(im, IR_mul, a->q, imp_like(im, a->q, a->scale)), a->k, false, true, TCC_NONE);
     if (a->causal && scores) {
         const ir_expr *dims = scores->type->dim + imp_rank(scores) - 2;
-        struct ir_value *seen =
-            imp_bin(im, IR_le, imp_iota(im, 2, dims, 1, TCC_I64), imp_iota(im, 2, dims, 0, TCC_I64));
+        struct ir_value *right = imp_iota(im, 2, dims, 0, TCC_I64);
+        struct ir_value *seen = imp_bin(im, IR_le, imp_iota(im, 2, dims, 1, TCC_I64), right);
         scores = imp_select(im, seen, scores, imp_like(im, scores, -INFINITY));
     }
     if (a->mask)
@@ -317,7 +320,8 @@ bool aten_sdpa_backward(struct pt2 *p)
         3) /* PyTorch's joint programs pass the weights of a forward pass that was decomposed another way */
         lse = row_sums(p, &a);
     const struct ir_value *like[] = {a.q, a.k, a.v};
-    struct ir_value *product = imp_bin(im, IR_mul, imp_wide(im, dy), imp_wide(im, y));
+    struct ir_value *right = imp_wide(im, y);
+    struct ir_value *product = imp_bin(im, IR_mul, imp_wide(im, dy), right);
     struct ir_value *in[] = {a.q,
                              a.k,
                              a.v,

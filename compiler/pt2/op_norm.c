@@ -42,7 +42,8 @@ bool aten_group_norm(struct pt2 *p)
     struct ir_value *y = imp_grouped(im, x, 1, groups, &n, axes);
     y = imp_normalise(im, y, n, axes, epsilon, &mean, &inverse);
     y = imp_reshape(im, y, rank, x->type->dim);
-    y = imp_scaled(p->im, y, imp_along(im, weight, 1, rank), imp_along(im, bias, 1, rank));
+    struct ir_value *right = imp_along(im, bias, 1, rank);
+    y = imp_scaled(p->im, y, imp_along(im, weight, 1, rank), right);
     return pt2_out(p, 0, y) && (!pt2_wants(p, 1) || pt2_out(p, 1, imp_squeeze(im, mean, n, axes))) &&
            (!pt2_wants(p, 2) || pt2_out(p, 2, imp_squeeze(im, inverse, n, axes)));
 }
@@ -127,8 +128,10 @@ bool aten_instance_norm(struct pt2 *p)
         return x && imp_unsupported(im, "running statistics that are written");
     pt2_ignore(p, "running_var", "momentum");
     int rank = imp_rank(x), n = imp_axes_from(2, rank, axes);
-    struct ir_value *y = imp_normalise(im, imp_wide(im, x), n, axes, pt2_f(p, "eps", 1e-5), NULL, NULL);
-    return pt2_out(p, 0, imp_scaled(p->im, y, imp_along(im, weight, 1, rank), imp_along(im, bias, 1, rank)));
+    double epsilon = pt2_f(p, "eps", 1e-5);
+    struct ir_value *y = imp_normalise(im, imp_wide(im, x), n, axes, epsilon, NULL, NULL);
+    struct ir_value *right = imp_along(im, bias, 1, rank);
+    return pt2_out(p, 0, imp_scaled(p->im, y, imp_along(im, weight, 1, rank), right));
 }
 
 /* -- Backward */
@@ -140,7 +143,8 @@ static struct ir_value *normalise_backward(struct pt2 *p, struct ir_value *h, st
 {
     struct imp *im = p->im;
     struct ir_value *a = imp_mean(im, h, n, axes, true), *b = imp_mean(im, imp_bin(im, IR_mul, h, xhat), n, axes, true);
-    struct ir_value *rest = imp_bin(im, IR_sub, imp_bin(im, IR_sub, h, a), imp_bin(im, IR_mul, xhat, b));
+    struct ir_value *right = imp_bin(im, IR_mul, xhat, b);
+    struct ir_value *rest = imp_bin(im, IR_sub, imp_bin(im, IR_sub, h, a), right);
     return imp_bin(im, IR_mul, rest, inverse);
 }
 
@@ -258,8 +262,8 @@ bool aten_weight_norm_backward(struct pt2 *p)
     norm = imp_cast(im, norm, d);
     struct ir_value *s = imp_reduce(im, IR_reduce_sum, imp_bin(im, IR_mul, dw, wide), n, axes, true);
     struct ir_value *dg = imp_bin(im, IR_div, s, norm), *unit = imp_bin(im, IR_div, wide, norm);
-    struct ir_value *dv = imp_bin(im, IR_mul, imp_bin(im, IR_div, imp_cast(im, g, d), norm),
-                                  imp_bin(im, IR_sub, dw, imp_bin(im, IR_mul, unit, dg)));
+    struct ir_value *right = imp_bin(im, IR_sub, dw, imp_bin(im, IR_mul, unit, dg));
+    struct ir_value *dv = imp_bin(im, IR_mul, imp_bin(im, IR_div, imp_cast(im, g, d), norm), right);
     return dv && pt2_out(p, 0, dv) && pt2_out(p, 1, dg ? imp_reshape(im, dg, imp_rank(g), g->type->dim) : NULL);
 }
 
@@ -275,9 +279,10 @@ static struct ir_value *renormed(struct pt2 *p, struct ir_value *x, int64_t axis
         if (k != axis)
             axes[n++] = k;
     struct ir_value *norm = pt2_norm(p, wide, order, n, axes, true);
-    struct ir_value *factor =
-        norm ? imp_bin(p->im, IR_div, imp_like(p->im, norm, most), imp_with(p->im, IR_add, norm, 1e-7)) : NULL;
-    factor = factor ? imp_select(p->im, imp_with(p->im, IR_gt, norm, most), factor, imp_like(p->im, norm, 1)) : NULL;
+    struct ir_value *divisor = norm ? imp_with(p->im, IR_add, norm, 1e-7) : NULL;
+    struct ir_value *factor = norm ? imp_bin(p->im, IR_div, imp_like(p->im, norm, most), divisor) : NULL;
+    struct ir_value *one = factor ? imp_like(p->im, norm, 1) : NULL;
+    factor = factor ? imp_select(p->im, imp_with(p->im, IR_gt, norm, most), factor, one) : NULL;
     return factor ? imp_cast(p->im, imp_bin(p->im, IR_mul, wide, factor), imp_dtype(x)) : NULL;
 }
 
@@ -308,5 +313,6 @@ bool aten_embedding_renorm(struct pt2 *p)
                                            IR_ATTRS(ir_attr_i(IR_ATTR_axis, 0), ir_attr_s(IR_ATTR_mode, "none")))
                                   : NULL;
     struct ir_value *rows = imp_unsqueeze(im, read, 1, &behind);
-    return rows && pt2_out(p, 0, imp_select(im, imp_with(im, IR_ne, rows, 0), renormed(p, x, 0, order, most), x));
+    struct ir_value *chosen = rows ? renormed(p, x, 0, order, most) : NULL;
+    return rows && pt2_out(p, 0, imp_select(im, imp_with(im, IR_ne, rows, 0), chosen, x));
 }

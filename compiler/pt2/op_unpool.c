@@ -75,7 +75,8 @@ static struct ir_value *window_elements(struct pt2 *p, struct ir_value *x, struc
         struct ir_value *number = imp_slice1(im, u, 2, ir_const(p->ctx, which), ir_const(p->ctx, 1));
         struct ir_value *at = starts(p, imp_squeeze(im, number, 1, &last), imp_dim(x, 2 + a), out[a], kernel[a]);
         last = 3;
-        at = at ? imp_bin(im, IR_add, imp_unsqueeze(im, at, 1, &last), imp_iota(im, 1, &taps, 0, TCC_I64)) : NULL;
+        struct ir_value *tap = at ? imp_iota(im, 1, &taps, 0, TCC_I64) : NULL;
+        at = at ? imp_bin(im, IR_add, imp_unsqueeze(im, at, 1, &last), tap) : NULL;
         int m = 0;
         for (int k = 0; k < 2 * n; k++) /* axis 2 + a and 2 + n + a are this one's */
             if (k != a && k != n + a)

@@ -132,9 +132,8 @@ struct trace_tensor *trace_batch_norm(struct trace_tensor *x, struct trace_tenso
     struct trace_tensor *centred = wide ? trace_sub(wide, along_channels(m, wide)) : NULL, *v = variance;
     if (training)
         v = trace_mean(trace_square(centred), n, axes, false);
-    struct trace_tensor *y =
-        v ? trace_mul(centred, along_channels(trace_mul(like(scale, v), trace_rsqrt(trace_add_number(v, eps))), x))
-          : NULL;
+    struct trace_tensor *inverse = v ? trace_rsqrt(trace_add_number(v, eps)) : NULL;
+    struct trace_tensor *y = v ? trace_mul(centred, along_channels(trace_mul(like(scale, v), inverse), x)) : NULL;
     y = y ? trace_add(y, along_channels(bias, y)) : NULL;
     if (training && y) {
         update_running(mean, m, momentum, 1);
@@ -160,9 +159,10 @@ struct trace_tensor *trace_dropout(struct trace_tensor *x, double probability)
     const struct tcc_attr attrs[] = {{.name = "shape", .kind = TCC_ATTR_INTS, .n = x->rank, .ints = x->dims},
                                      {.name = "to", .kind = TCC_ATTR_INTS, .n = 1, .ints = &type},
                                      {0}};
-    struct trace_tensor *kept =
-        trace_ge(trace_op(c, "random_uniform", 0, NULL, attrs), trace_scalar(c, TCC_F32, probability));
-    return trace_select(kept, trace_mul_number(x, 1 / (1 - probability)), trace_scalar(c, x->dtype, 0));
+    struct trace_tensor *right = trace_scalar(c, TCC_F32, probability);
+    struct trace_tensor *kept = trace_ge(trace_op(c, "random_uniform", 0, NULL, attrs), right);
+    struct trace_tensor *second = trace_scalar(c, x->dtype, 0);
+    return trace_select(kept, trace_mul_number(x, 1 / (1 - probability)), second);
 }
 
 /* -- Losses -------------------------------------------------------------------------------------------------------- */
