@@ -5,7 +5,7 @@ and the first one first on AArch64, Clang the first one always: artifacts would 
 arguments but the first are given names before.
 
 What has effects: the functions of SEEDS, all that call one (found by their text: no C is parsed), and calls by pointers
-of records. Initialisers aren't looked at: both compilers take those in the order in which they are written.
+of records and by parameters that make values. Initialisers aren't looked at: both compilers take those in the order in which they are written.
 
 usage: sequence.py FOLDER: prints the places in FOLDER/{compiler,ir,passes}; exit status 1 where there are any
 """
@@ -14,14 +14,15 @@ import os
 import re
 import sys
 
-SEEDS = re.compile(r"LLVMBuild\w+|LLVM(Append|Insert)BasicBlock\w*|LLVMPositionBuilder\w*|LLVMAdd(Function|Global)"  # LLVM's instructions
-                   r"|ir_build|ir_build_typed|ir_build1|ir_fresh\w*|ir_iter|ir_iter_named|new_value"                 # nodes, symbols
+SEEDS = re.compile(r"LLVMBuild\w*|LLVM(Append|Insert)BasicBlock\w*|LLVMPositionBuilder\w*|LLVMAdd(Function|Global)"  # LLVM's instructions
+                   r"|ir_build|ir_build_typed|ir_build1|ir_fresh\w*|ir_iter|ir_iter_named|new_value|imp_formula_of"  # nodes, symbols
                    r"|kb_insn|kb_dim|kb_stage_new"                                                                   # kernels
                    r"|nk_emit|nk_sbuf|nk_psum|nk_release\w*|nk_roll")                                                # NeuronCores' programs
 WORDS = {"if", "for", "while", "switch", "return", "sizeof", "do", "else"}
 ONE_OF = {"MUTANT"}  # macros that evaluate one of their arguments
 CALL = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
 POINTER = re.compile(r"(?:->|\.)\s*[a-z]\w*\s*\(")
+GIVEN = re.compile(r"\b(?:V|LLVMValueRef|struct ir_value \*)\s*\(\*(\w+)\)\(")  # a parameter that makes a value
 MACRO = re.compile(r"^#define ([A-Za-z_]\w*)\([^()]*\)((?:[^\n]*\\\n)*[^\n]*)", re.M)
 FUNCTION = re.compile(r"^((?:[A-Za-z_][^\n;{}#]*?[\s*])??)([A-Za-z_]\w*)\(([^;{}]*?)\)\s*\{((?:[^\n]*(?=\}[ ]*$))|\n.*?(?=^\}))", re.S | re.M)
 
@@ -60,7 +61,7 @@ def read(folder):
             if m.group(2) not in WORDS:
                 own = f if "static" in m.group(1) and f.endswith(".c") else ""
                 bodies.append((f, m.start(4), m.group(4)))
-                names[own, m.group(2)] |= {(f, c) for c in CALL.findall(m.group(4))}
+                names[own, m.group(2)] |= {(f, "LLVMBuild" if c in GIVEN.findall(m.group(3)) else c) for c in CALL.findall(m.group(4))}
     return text, bodies, names
 
 

@@ -360,7 +360,10 @@ static V exponent(struct fa *a, V top)
 /* All of x in pairs, pairs of pairs, .. */
 static V fold(struct em *e, V *x, int n, V (*combine)(struct em *e, V x, V y))
 {
-    return n == 1 ? x[0] : combine(e, fold(e, x, n / 2, combine), fold(e, x + n / 2, n - n / 2, combine));
+    if (n == 1)
+        return x[0];
+    V right = fold(e, x + n / 2, n - n / 2, combine);
+    return combine(e, fold(e, x, n / 2, combine), right);
 }
 
 /* p of row i, in the places of its scores; how much smaller its means get. exp(x scale - top) is 2^(x scale log2 e -

@@ -196,10 +196,10 @@ static bool divide(struct pt2 *p, struct ir_value *a, struct ir_value *b, struct
     b = b ? imp_bin(im, IR_div, b, most) : NULL;
     c = imp_bin(im, IR_div, c, most);
     d = imp_bin(im, IR_div, d, most);
-    p->outs[0] = b ? pt2_pair(p, imp_formula(im, "(x * z + y * u) / (z * z + u * u)", a, b, c, d),
-                              imp_formula(im, "(y * z - x * u) / (z * z + u * u)", a, b, c, d))
-                   : pt2_pair(p, imp_formula(im, "x * z / (z * z + u * u)", a, b, c, d),
-                              imp_formula(im, "-(x * u) / (z * z + u * u)", a, b, c, d));
+    struct ir_value *imaginary =
+        imp_formula(im, b ? "(y * z - x * u) / (z * z + u * u)" : "-(x * u) / (z * z + u * u)", a, b, c, d);
+    p->outs[0] = pt2_pair(
+        p, imp_formula(im, b ? "(x * z + y * u) / (z * z + u * u)" : "x * z / (z * z + u * u)", a, b, c, d), imaginary);
     return p->outs[0] != NULL;
 }
 
