@@ -4,7 +4,7 @@
 # in artifacts, which are linked without it.
 CC = $(TRIPLET)-gcc
 AR = $(TRIPLET)-ar
-CFLAGS = -std=gnu17 -Wall -Wextra -O2 -g -fPIC -fno-semantic-interposition -fvisibility=hidden $(if $(filter aarch64-%,$(TRIPLET)),-mno-outline-atomics)
+CFLAGS = -std=gnu17 -Wall -Wextra -O2 -g -fPIC -ffp-contract=off -fno-semantic-interposition -fvisibility=hidden $(if $(filter aarch64-%,$(TRIPLET)),-mno-outline-atomics)
 CPPFLAGS = -D_GNU_SOURCE -I$(SOURCE)
 objects = $(SOURCES:%.c=$(TRIPLET)/%.o)
 
