@@ -214,8 +214,11 @@ int lw_nanchored(const struct lw_group *g);
 bool lw_store_result(struct kb *k, const struct lw_group *g, int which, int stage, const ir_expr *idx, int id);
 /* Last stage: `acc` is the anchor's first result at idx; cast to its type, then the epilogue, then the store. */
 bool lw_finish(struct kb *k, const struct lw_group *g, int stage, const ir_expr *idx, int acc);
-/* follows the anchor's element */
+/* Follows the anchor's element to the root. */
 bool lw_push_to_root(struct kb *k, const struct lw_group *g, const ir_expr *idx, ir_expr *out);
+/* Outer dims for the anchor's result. They run over physical axes where the root is stored in the anchor's shape. */
+void lw_outer_index(struct kb *k, const struct lw_group *g, ir_expr *idx);
+bool lw_build_window(struct kb *k, struct lw_group *g);                  /* window.c */
 bool lw_build_winograd(struct kb *k, struct lw_group *g);                /* winograd.c */
 bool lw_build_attention(struct kb *k, struct lw_group *g);               /* attention.c */
 bool lw_build_sort(struct kb *k, struct lw_group *g);                    /* sort.c */
