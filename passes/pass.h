@@ -35,6 +35,13 @@ struct pass_pick { const char *arch; uint64_t kernel; struct kn_schedule schedul
 struct pass_picks { int n; const struct pass_pick *at; };
 /* shared: with the host; what lies in one is seen by both */
 struct pass_memory { const char *name; bool shared; };
+/* What a machine is asked about a convolution. */
+enum pass_window {
+    PASS_WINDOW_TILE,     /* 3x3, constant weights: results along an axis of a tile by Winograd's algorithm, 4 or 2 */
+    PASS_WINDOW_CHANNELS, /* groups of few, constant f32 weights: how many, by zeros between what were groups */
+    PASS_WINDOW_PADDED,   /* with padding: does x get its zeros once, in a tensor of its own? */
+    PASS_WINDOW_GATHERED  /* steps over points: is x gathered into a tensor of its own? */
+};
 struct pass_machine {
     const char *name;
     /* The memory in which its kernels work and communication takes place; NULL: the host's. The pass `place` then puts
@@ -55,14 +62,8 @@ struct pass_machine {
     kn_layout (*layout)(const struct pass_machine *m, struct ir_ctx *ctx, const struct ir_node *n, int operand);
     /* Neighbours along the sum that a product of operands in these types takes at a time. 0, 1, or NULL: one. */
     int (*product_group)(const struct pass_machine *m, enum tcc_dtype a, enum tcc_dtype b);
-    /* Channels that each group of that conv node (constant f32 weights, groups of fewer) should have, by zeros in the
-     * weights between what were groups; 0, or NULL: as it is. */
-    int64_t (*group_channels)(const struct pass_machine *m, const struct ir_node *n);
-    /* Should x of that conv node, which has padding, get its zeros once, in a tensor of its own? NULL: never. */
-    bool (*pads)(const struct pass_machine *m, const struct ir_node *n);
-    /* Should x of that conv node, of one tap that steps over points, be gathered into a tensor of its own? NULL:
-     * never. */
-    bool (*gathers)(const struct pass_machine *m, const struct ir_node *n);
+    /* In what form should that convolution be? 0, or NULL: as it is. */
+    int64_t (*window)(const struct pass_machine *m, const struct ir_node *n, enum pass_window what);
     /* Is that cast, pad or gathering slice, of which a product's first operand is made, to be stored (a cast by the
      * kernel that computes what it casts, where one does)? Else kernels of products work it out again for each of their
      * tiles. NULL: never. */
@@ -76,9 +77,6 @@ struct pass_machine {
     bool (*takes)(const struct pass_machine *m, const struct ir_node *n, int result);
     /* And for the gradient of that ATTENTION node, and what that reads, so that it should be made of them? NULL: no. */
     bool (*takes_gradient)(const struct pass_machine *m, const struct ir_node *n);
-    /* Should that 3x3 conv node, with constant weights, run by Winograd's F(4x4, 3x3) (4), F(2x2, 3x3) (2) or directly
-     * (0)? NULL: directly. */
-    int (*winograd)(const struct pass_machine *m, const struct ir_node *n);
     /* Cycles of a product of bytes, and what they would be if it and what follows were in floats. False, NULL: the node
      * is none. */
     bool (*bytes_cost)(const struct pass_machine *m, const struct ir_node *n, double *bytes, double *floats);

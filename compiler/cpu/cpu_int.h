@@ -115,9 +115,7 @@ bool cpu_takes(const struct pass_machine *m, const struct ir_node *n, int result
 kn_layout cpu_layout(const struct pass_machine *m, struct ir_ctx *ctx, const struct ir_node *n, int operand);
 /* More answers of struct pass_machine (layout.c). */
 int cpu_product_group(const struct pass_machine *m, enum tcc_dtype a, enum tcc_dtype b);
-int64_t cpu_group_channels(const struct pass_machine *m, const struct ir_node *n);
-bool cpu_pads(const struct pass_machine *m, const struct ir_node *n);
-bool cpu_gathers(const struct pass_machine *m, const struct ir_node *n);
+int64_t cpu_window(const struct pass_machine *m, const struct ir_node *n, enum pass_window what);
 bool cpu_materialise(const struct pass_machine *m, const struct ir_node *n);
 /* In what type that product is made (struct pass_machine's product_type). */
 enum tcc_dtype cpu_product_type(const struct pass_machine *m, const struct ir_node *n, bool reduced);

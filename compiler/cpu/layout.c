@@ -45,16 +45,15 @@ int cpu_product_group(const struct pass_machine *m, enum tcc_dtype a, enum tcc_d
 }
 
 /* A block, where twice the products are still faster. */
-int64_t cpu_group_channels(const struct pass_machine *m, const struct ir_node *n)
+static int64_t group_channels(const struct ir_node *n)
 {
     int64_t per = dim_of(n, 1, 1);
-    (void)m;
     return per < BLOCK && per * 2 >= BLOCK ? BLOCK : 0;
 }
 
 /*
  * Few results of few channels: blocks would be padding for the most part, so both stay plain, lanes are neighbours
- * along the row, and the results stand one below the other. No tap may be left out of a row then (cpu_pads).
+ * along the row, and the results stand one below the other. No tap may be left out of a row then (pads).
  */
 static bool lanes_along_rows(const struct ir_node *n)
 {
@@ -71,11 +70,10 @@ static bool lanes_along_rows(const struct ir_node *n)
 
 /* Register tiles that padding cuts have constant rows, and code for each tap: of rows of so many taps they are slow,
  * and long. */
-bool cpu_pads(const struct pass_machine *m, const struct ir_node *n)
+static bool pads(const struct ir_node *n)
 {
     enum { LONG = 16 };
     ir_type w = n->in[1].value->type;
-    (void)m;
     bool longer = w->dtype == TCC_F32 && ir_get_i(n, IR_ATTR_groups, 1) == 1 && dim_of(n, 1, 0) >= 8 &&
                   dim_of(n, 1, w->rank - 1) >= LONG;
     return longer || lanes_along_rows(n);
@@ -99,10 +97,21 @@ static bool one_tap(const struct ir_node *n)
  * tile end with each row of the picture. Gathered, all points are rows. Measured with vectors of 32 bytes, where tiles
  * have few rows and read their lines often.
  */
-bool cpu_gathers(const struct pass_machine *m, const struct ir_node *n)
+static bool gathers(const struct pass_machine *m, const struct ir_node *n)
 {
     const struct ir_attr *s = ir_attr(n, IR_ATTR_strides);
     return ((const struct cpu_machine *)m)->emit.vector_bytes == 32 && s->n == 2 && s->ints[1] > 1 && one_tap(n);
+}
+
+int64_t cpu_window(const struct pass_machine *m, const struct ir_node *n, enum pass_window what)
+{
+    switch (what) {
+    case PASS_WINDOW_TILE: return cpu_winograd(m, n);
+    case PASS_WINDOW_CHANNELS: return group_channels(n);
+    case PASS_WINDOW_PADDED: return pads(n);
+    case PASS_WINDOW_GATHERED: return gathers(m, n);
+    }
+    return 0;
 }
 
 /* Was that slice made of such a convolution's x? */
@@ -123,7 +132,7 @@ bool cpu_materialise(const struct pass_machine *m, const struct ir_node *n)
     if (n->op != IR_pad)
         return true;
     for (const struct ir_use *u = n->out[0]->uses; u; u = u->next)
-        if (u->user->op == IR_conv && !u->index && cpu_pads(m, u->user))
+        if (u->user->op == IR_conv && !u->index && pads(u->user))
             return true;
     return false;
 }

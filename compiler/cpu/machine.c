@@ -187,11 +187,8 @@ static void fill_machine(struct ir_ctx *ctx, struct cpu_machine *m, const char *
     m->pass.takes = cpu_takes;
     m->pass.product_type = cpu_product_type;
     m->pass.product_group = cpu_product_group;
-    m->pass.group_channels = cpu_group_channels;
-    m->pass.pads = cpu_pads;
-    m->pass.gathers = cpu_gathers;
+    m->pass.window = cpu_window;
     m->pass.materialise = cpu_materialise;
-    m->pass.winograd = cpu_winograd;
     m->pass.bytes_cost = cpu_bytes_cost;
     m->pass.schedule = cpu_schedule;
     m->pass.verify_schedule = cpu_verify_schedule;

@@ -578,8 +578,7 @@ static bool multiplied(const struct ir_value *v, int depth)
 
 static bool is_materialised(const struct lw *lw, const struct ir_node *n)
 {
-    bool gather = n->op == IR_slice && lw->machine && lw->machine->gathers;
-    return (n->op == IR_cast || n->op == IR_pad || gather) && lw->fuse && lw->machine->materialise &&
+    return (n->op == IR_cast || n->op == IR_pad || n->op == IR_slice) && lw->fuse && lw->machine->materialise &&
            lw->machine->materialise(lw->machine, n);
 }
 

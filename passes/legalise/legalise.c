@@ -221,9 +221,8 @@ static bool winograd(struct ir_builder *b, struct ir_node *n, int side)
 /* Results along an axis of a tile; 0: directly. */
 static int winograd_tile(struct pass_run *r, const struct ir_node *n)
 {
-    const struct pass_machine *m = pass_opts(r)->machine;
-    bool may = pass_opts(r)->level > 0 && m && m->winograd && pass_bounded(r) && legalise_plain_3x3(n) && of_floats(n);
-    return may ? m->winograd(m, n) : 0;
+    bool may = pass_opts(r)->level > 0 && pass_bounded(r) && legalise_plain_3x3(n) && of_floats(n);
+    return may ? (int)legalise_window(r, n, PASS_WINDOW_TILE) : 0;
 }
 
 /* -- Groups of few channels ------------------------------------------------------------------------------------
@@ -234,15 +233,14 @@ static int winograd_tile(struct pass_run *r, const struct ir_node *n)
 /* Channels that groups are to have which have fewer; 0: they stay. */
 static int64_t narrow_groups(struct pass_run *r, const struct ir_node *n)
 {
-    const struct pass_machine *m = pass_opts(r)->machine;
     const struct ir_tensor *w = n->op == IR_conv && n->nin > 1 ? ir_const_of(n->in[1].value) : NULL;
-    if (!w || w->rank != 4 || w->dtype != TCC_F32 || n->in[0].value->type->dtype != TCC_F32 || !m ||
-        !m->group_channels || !pass_bounded(r) || pass_opts(r)->level < 1)
+    if (!w || w->rank != 4 || w->dtype != TCC_F32 || n->in[0].value->type->dtype != TCC_F32 || !pass_bounded(r) ||
+        pass_opts(r)->level < 1)
         return 0;
     int64_t per = w->dims[1], groups = ir_get_i(n, IR_ATTR_groups, 1);
     if (groups < 2 || w->dims[0] != per * groups)
         return 0;
-    int64_t block = m->group_channels(m, n);
+    int64_t block = legalise_window(r, n, PASS_WINDOW_CHANNELS);
     return block > per && block % per == 0 && w->dims[0] % block == 0 ? block : 0;
 }
 

@@ -29,9 +29,12 @@ struct ir_value *legalise_few_channels(struct pass_run *r, struct ir_builder *b,
 /* padding.c: the convolution n over x with its padding written out, and `more` columns behind it, by weights w; NULL
  * after a diagnostic. */
 struct ir_value *legalise_conv_padded(struct ir_builder *b, const struct ir_node *n, struct ir_value *w, int64_t more);
-/* So where the machine wants it (struct pass_machine's pads); NULL: not, or after a diagnostic. */
+/* What the machine says (struct pass_machine's window). */
+int64_t legalise_window(struct pass_run *r, const struct ir_node *n, enum pass_window what);
+/* So where the machine wants it (PASS_WINDOW_PADDED); NULL: not, or after a diagnostic. */
 struct ir_value *legalise_padding(struct pass_run *r, struct ir_builder *b, const struct ir_node *n);
-/* A convolution of one tap over the points that it steps on, where the machine wants it (gathers); NULL as before. */
+/* A convolution of one tap over the points that it steps on, where the machine wants it (PASS_WINDOW_GATHERED); NULL as
+ * before. */
 struct ir_value *legalise_strided(struct pass_run *r, struct ir_builder *b, const struct ir_node *n);
 
 /* The numbers of random_uniform or random_normal; NULL: no memory. */

@@ -68,10 +68,15 @@ struct ir_value *legalise_conv_padded(struct ir_builder *b, const struct ir_node
                  : NULL;
 }
 
-struct ir_value *legalise_padding(struct pass_run *r, struct ir_builder *b, const struct ir_node *n)
+int64_t legalise_window(struct pass_run *r, const struct ir_node *n, enum pass_window what)
 {
     const struct pass_machine *m = pass_opts(r)->machine;
-    if (n->op != IR_conv || !m || !m->pads || !pass_bounded(r) || !pass_is_padded(n) || !m->pads(m, n))
+    return m && m->window ? m->window(m, n, what) : 0;
+}
+
+struct ir_value *legalise_padding(struct pass_run *r, struct ir_builder *b, const struct ir_node *n)
+{
+    if (n->op != IR_conv || !pass_bounded(r) || !pass_is_padded(n) || !legalise_window(r, n, PASS_WINDOW_PADDED))
         return NULL;
     return legalise_conv_padded(b, n, n->in[1].value, 0);
 }
@@ -95,8 +100,7 @@ static struct ir_value *gathered(struct ir_builder *b, const struct ir_node *n, 
 
 struct ir_value *legalise_strided(struct pass_run *r, struct ir_builder *b, const struct ir_node *n)
 {
-    const struct pass_machine *m = pass_opts(r)->machine;
-    if (n->op != IR_conv || !m || !m->gathers || !m->gathers(m, n))
+    if (n->op != IR_conv || !legalise_window(r, n, PASS_WINDOW_GATHERED))
         return NULL;
     const struct ir_attr *s = ir_attr(n, IR_ATTR_strides);
     int64_t ones[TCC_MAX_RANK];
