@@ -6,7 +6,6 @@
 
 #include "compiler/tccc.h"
 #include "passes/pass.h"
-#include "base/safe.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,6 @@
  * computes least is taken, and then as many of its last segments as can be are kept after all.
  */
 #include "compiler/memory/budget_int.h"
-#include "compiler/import/frontend.h"
 
 struct choice {
     double segment_bytes;

@@ -6,7 +6,6 @@
  * Runtime, docs/ContribOperators.md.
  */
 #include "compiler/onnx/attention_int.h"
-#include "compiler/onnx/quant_int.h"
 
 #include <float.h>
 #include <math.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* parse_fusion.c - text of groups of nodes that become one kernel each (doc/ir.md). What is read passes
  * kn_verify_fusion. */
-#include "ir/text/kernel_words_int.h"
 #include "ir/text/parse_int.h"
 
 /* A value, or the node that it is a result of. */

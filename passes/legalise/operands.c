@@ -12,7 +12,6 @@
  * tensor would keep more; a tensor's largest element is the cheapest to find.
  */
 #include "passes/legalise/legalise_int.h"
-#include "passes/rewrite_int.h"
 
 #include <float.h>
 #include <math.h>

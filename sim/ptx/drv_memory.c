@@ -9,7 +9,6 @@
 #include <sys/mman.h>
 
 #include "sim/ptx/drv_int.h"
-#include "sim/time.h"
 
 #define GRANULE ((size_t)2 << 20)
 
