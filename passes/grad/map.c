@@ -90,7 +90,7 @@ void grad_map(struct grad *g, struct ir_node *n)
     }
 }
 
-/* A product stays one: what turns the operand (a weight, which autocast casts behind its transposition) turns it too. */
+/* A product stays one: what turns the operand (a weight that autocast casts behind its transposition) turns it too. */
 void grad_rule_cast(struct grad *g, struct ir_node *n)
 {
     const struct grad_sum *sum = &g->sums[n->out[0]->id];
