@@ -4,12 +4,13 @@
  * bytes will hold them, round(clip(x / s)) s, whose rounding the gradient does not see (Bengio et al. 2013:
  * straight-through). Steps s are trained (Esser et al.: Learned step size quantization, ICLR 2020;
  * https://arxiv.org/abs/1902.08153): one for each output of a weight, qat.step.PARAM, and one for an input,
- * qat.input_step.PARAM, whose zero point qat.input_zero.PARAM stays what the first batch has set. Their gradients are
- * divided by the root of n Qp, n elements sharing a step of Qp levels upwards, as the paper has it.
+ * qat.input_step.PARAM, whose zero point qat.input_zero.PARAM stays what the first batch has set; PARAM:2 is the second
+ * input that meets that weight, in the order of nodes. Their gradients are divided by the root of n Qp, n elements
+ * sharing a step of Qp levels upwards, as the paper has it.
  *
  * Inputs have 256 levels, weights those of -127..127 or -7..7. @calibrate runs a batch through the model and leaves
  * about what tccc-quantize --method=minmax would choose from it, with a little room: what is just at the end of a range
- * counts as clipped, and would drive its step. qat.bits is 0 until then.
+ * counts as clipped, and would drive its step. qat.int8 or qat.int4 is 0 until then.
  */
 #include "passes/train/adapt_int.h"
 #include "passes/train/entry_int.h"
@@ -18,7 +19,6 @@
 #include <math.h>
 #include <string.h>
 
-#define BITS "qat.bits"
 #define STEP "qat.step."
 #define INPUT_STEP "qat.input_step."
 #define INPUT_ZERO "qat.input_zero."
@@ -29,6 +29,7 @@ enum { INPUT_LEVELS = 255 };
 struct faked {
     struct ir_value *from, *to;
     int axis;
+    const char *param;
 };
 
 struct adding {
@@ -41,6 +42,12 @@ struct adding {
 static double weight_levels(const struct train_options *o)
 {
     return !strcmp(o->qat, "int4") ? 7 : 127;
+}
+
+/* Of the state variable that says whether steps have begun; a checkpoint of steps of other bits has another one. */
+static const char *done_name(const struct training *t)
+{
+    return ir_internf(t->ctx, "qat.%s", t->o->qat);
 }
 
 /* -- Fake quantisation ------------------------------------------------------------------------------------------- */
@@ -95,6 +102,15 @@ static double features(ir_type t)
     return n;
 }
 
+/* What an input's step is called behind the prefix: as export finds it (tools/quant/trained.c). */
+static const char *input_name(const struct adding *g, const char *param)
+{
+    int before = 0;
+    for (int i = 0; i < g->done.n; i++)
+        before += g->done.at[i].axis < 0 && g->done.at[i].param == param;
+    return before ? ir_internf(g->ctx, "%s:%d", param, before + 1) : param;
+}
+
 static struct ir_value *fake_input(struct adding *g, const struct dense *d)
 {
     struct ir_node *n = d->node;
@@ -103,14 +119,15 @@ static struct ir_value *fake_input(struct adding *g, const struct dense *d)
     bool other;
     if ((to = done_before(g, x, -1, &other)))
         return to;
-    struct ir_state *step = own_state(g->f->module, ir_internf(g->ctx, INPUT_STEP "%s", d->param), 0, NULL, 1,
-                                      IR_STATE_PARAM),
-                    *zero = own_state(g->f->module, ir_internf(g->ctx, INPUT_ZERO "%s", d->param), 0, NULL, 128,
+    const char *name = input_name(g, d->param);
+    struct ir_state *step =
+                        own_state(g->f->module, ir_internf(g->ctx, INPUT_STEP "%s", name), 0, NULL, 1, IR_STATE_PARAM),
+                    *zero = own_state(g->f->module, ir_internf(g->ctx, INPUT_ZERO "%s", name), 0, NULL, 128,
                                       IR_STATE_BUFFER);
     struct ir_value *z = ir_read_state(&b, zero), *s = step_of(&b, step, 1 / sqrt(features(x->type) * INPUT_LEVELS));
     struct ir_value *right = ir_binary(&b, IR_sub, ir_constant_f(&b, TCC_F32, INPUT_LEVELS), z);
     to = faked(&b, x, s, ir_unary(&b, IR_neg, z), right);
-    VEC_PUSH(g->ctx, g->done, (struct faked){x, to, -1});
+    VEC_PUSH(g->ctx, g->done, (struct faked){x, to, -1, d->param});
     return to;
 }
 
@@ -135,7 +152,7 @@ static struct ir_value *fake_weight(struct adding *g, const struct dense *d)
     struct ir_value *s = step_of(&b, step, 1 / sqrt(all / (double)d->out * g->levels));
     struct ir_value *right = ir_constant_f(&b, TCC_F32, g->levels);
     to = faked(&b, d->weight, s, ir_constant_f(&b, TCC_F32, -g->levels), right);
-    VEC_PUSH(g->ctx, g->done, (struct faked){d->weight, to, d->by_input});
+    VEC_PUSH(g->ctx, g->done, (struct faked){d->weight, to, d->by_input, d->param});
     return to;
 }
 
@@ -184,7 +201,8 @@ bool train_add_qat(struct training *t)
         ir_state_versions(f);
     }
     if (t->o->qat)
-        ir_state_new(t->m, BITS, ir_scalar_type(t->ctx, TCC_I64), ir_tensor_scalar_i(TCC_I64, 0), IR_STATE_BUFFER);
+        ir_state_new(t->m, done_name(t), ir_scalar_type(t->ctx, TCC_I64), ir_tensor_scalar_i(TCC_I64, 0),
+                     IR_STATE_BUFFER);
     return !t->o->qat || count ||
            train_complain(t, "%s", "--qat: no product or convolution of float32 has a parameter for its weight");
 }
@@ -214,7 +232,7 @@ static struct ir_value *divided_by(const struct ir_value *v)
     return NULL;
 }
 
-/* Over the axes that the step does not have; of all ranks the mean. */
+/* Over the axes that the step does not have, of what is finite; of all ranks the mean. */
 static struct ir_value *extreme(struct entry *e, struct ir_builder *b, enum ir_op op, struct ir_value *x, ir_type step)
 {
     int64_t axes[TCC_MAX_RANK];
@@ -222,6 +240,9 @@ static struct ir_value *extreme(struct entry *e, struct ir_builder *b, enum ir_o
     for (int i = 0; i < x->type->rank; i++)
         if (!step->rank || ir_is_value(step->dim[i], 1))
             axes[n++] = i;
+    struct ir_value *in[] = {ir_binary(b, IR_le, ir_unary(b, IR_abs, x), ir_constant_f(b, TCC_F32, FLT_MAX)), x,
+                             ir_constant_f(b, TCC_F32, 0)};
+    x = ir_build1(b, IR_select, 3, in, NULL);
     x = ir_build1(b, op, 1, &x,
                   IR_ATTRS(ir_attr_ints(IR_ATTR_axes, n, axes), ir_attr_i(IR_ATTR_keepdims, step->rank > 0)));
     return train_parallel_mean(b, e->t->o, x);
@@ -230,7 +251,8 @@ static struct ir_value *extreme(struct entry *e, struct ir_builder *b, enum ir_o
 /* A step that makes `levels` of the range; of no range, 1. */
 static struct ir_value *step_for(struct ir_builder *b, struct ir_value *range, double levels)
 {
-    struct ir_value *s = ir_binary(b, IR_div, range, ir_constant_f(b, TCC_F32, levels));
+    struct ir_value *most = ir_constant_f(b, TCC_F32, FLT_MAX);
+    struct ir_value *s = ir_binary(b, IR_div, ir_binary(b, IR_min, range, most), ir_constant_f(b, TCC_F32, levels));
     struct ir_value *in[] = {ir_binary(b, IR_gt, s, ir_constant_f(b, TCC_F32, FLT_EPSILON)), s,
                              ir_constant_f(b, TCC_F32, 1)};
     return ir_build1(b, IR_select, 3, in, NULL);
@@ -289,8 +311,8 @@ static bool build_one(struct entry *e, void *none)
     for (int i = 0; i < reads.n; i++)
         if (!calibrate_one(e, reads.at[i]))
             return false;
-    struct ir_value *bits = ir_constant_i(&e->b, TCC_I64, weight_levels(e->t->o) > 7 ? 8 : 4);
-    return ir_write_state(&e->b, ir_state_by_name(e->t->m, BITS), bits) && train_entry_end(e, 0, NULL, NULL);
+    struct ir_state *done = ir_state_by_name(e->t->m, done_name(e->t));
+    return ir_write_state(&e->b, done, ir_constant_i(&e->b, TCC_I64, 1)) && train_entry_end(e, 0, NULL, NULL);
 }
 
 bool train_build_calibrate(struct training *t)

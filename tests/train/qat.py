@@ -9,6 +9,7 @@ usage: qat.py model OUT.onnx [OPSET]          the network of lora.py, all of who
        qat.py same Q.onnx OUT.npz             and as onnx's evaluator computes the file
        qat.py thin OUT.onnx                   a network for pictures of digits, of four layers through which little passes
        qat.py right OUT.npz LABELS            the share of pictures whose class is right
+       qat.py shared OUT.onnx                 a network whose weight w meets three inputs, one of them as the transposed, and whose input meets two weights
 """
 import json
 import sys
@@ -135,6 +136,19 @@ def same(path, at):
     assert far < 1e-4, far
 
 
+def shared(path):
+    import onnx
+    from onnx import helper, numpy_helper
+
+    r, node = np.random.default_rng(3), helper.make_node
+    init = [numpy_helper.from_array((r.standard_normal(s) * 0.4).astype(np.float32), k) for k, s in (("a", (30, 30)), ("w", (30, 30)), ("head", (30, 4)))]
+    nodes = [node("Flatten", ["x"], ["f"]), node("MatMul", ["f", "a"], ["p"]), node("Identity", ["f"], ["g"]), node("MatMul", ["g", "w"], ["q"], name="second"),
+             node("Sub", ["p", "q"], ["s"]), node("Relu", ["s"], ["t"]), node("MatMul", ["t", "w"], ["u"]), node("MatMul", ["u", "w"], ["v"]), node("Tanh", ["v"], ["z"]),
+             node("Gemm", ["z", "w"], ["y"], transB=1), node("MatMul", ["y", "head"], ["scores"])]
+    graph = helper.make_graph(nodes, "shared", [helper.make_tensor_value_info("x", 1, ["N", 3, 10])], [helper.make_tensor_value_info("scores", 1, ["N", 4])], init)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9), path)
+
+
 def thin(path):
     import onnx
     from onnx import helper, numpy_helper
@@ -175,4 +189,4 @@ def outputs(path, kind, at):
 
 
 if __name__ == "__main__":
-    {"model": model, "same": same, "thin": thin, "right": right, "--update": update, "losses": losses, "outputs": outputs}[sys.argv[1]](*sys.argv[2:])
+    {"model": model, "same": same, "thin": thin, "shared": shared, "right": right, "--update": update, "losses": losses, "outputs": outputs}[sys.argv[1]](*sys.argv[2:])

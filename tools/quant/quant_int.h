@@ -59,6 +59,7 @@ struct quant_value {
     int64_t smoothed;            /* channels, along the last axis, that are divided by `by`; 0: none are */
     float step;                  /* --trained's; 0: its range says it */
     int zero;                    /* the level of 0 then */
+    int inputs;                  /* of a weight: how many have got steps by its name */
     float *extremes, *by;        /* of each channel its least and its largest value, with 0 between them */
 };
 struct quant_node {

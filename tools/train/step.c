@@ -292,7 +292,8 @@ int train_calibrate(struct trainer *t)
     uint64_t seed;
     int code = EXIT_FINE;
 
-    if (tccrt_ninputs(t->m.artifact, "calibrate") < 0 || trainer_scalar(t, "qat.bits", 1) > 0)
+    if (tccrt_ninputs(t->m.artifact, "calibrate") < 0 || trainer_scalar(t, "qat.int8", 0) > 0 ||
+        trainer_scalar(t, "qat.int4", 0) > 0)
         return EXIT_FINE;
     int64_t *order = trace_sampler_epoch(&t->sampler, t->epoch, &count);
     if (!order)
