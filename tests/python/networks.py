@@ -116,13 +116,13 @@ def export(net, first, second):
 
 def saved(program, folder, onnx):
     path = os.path.join(folder, "model.onnx" if onnx else "model.pt2")
-    if not onnx:
-        torch.export.save(program, path)
-        return path
     try:
-        torch.onnx.export(program, dynamo=True, verbose=False, external_data=False).save(path)
+        if onnx:
+            torch.onnx.export(program, dynamo=True, verbose=False, external_data=False).save(path)
+        else:
+            torch.export.save(program, path)
     except Exception as e:
-        raise Theirs(f"torch.onnx: {type(e).__name__}: {' '.join(str(e).split())[:120]}") from None
+        raise Theirs(f"{'torch.onnx' if onnx else 'torch.export.save'}: {type(e).__name__}: {' '.join(str(e).split())[:120]}") from None
     return path
 
 

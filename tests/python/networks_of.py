@@ -138,7 +138,7 @@ def shrunk(kind, **options):
     config = CONFIG_MAPPING[kind]()
     for name, value in SMALL.items():
         present = getattr(config, name, None)
-        if present is not None and not isinstance(present, (list, tuple, dict)) or isinstance(value, list) and present is not None:
+        if present is not None and not isinstance(present, dict) and isinstance(value, list) == isinstance(present, (list, tuple)):
             try:
                 setattr(config, name, value)
             except (NotImplementedError, AttributeError):
@@ -150,7 +150,6 @@ def shrunk(kind, **options):
         config.layer_types = (config.layer_types * layers)[:layers]
     if isinstance(getattr(config, "mlp_layer_types", None), list):
         config.mlp_layer_types = (config.mlp_layer_types * layers)[-layers:]
-    config._attn_implementation = options.get("attention", "eager" if kind in ("longformer",) else None) or "sdpa"
     return config
 
 
@@ -170,7 +169,15 @@ ODD = {"big_bird": {"attention_type": "original_full"}, "longformer": {"attentio
 
 def model_of(kind, **options):
     from transformers import AutoModel
-    return AutoModel.from_config(shrunk(kind, **{**ODD.get(kind, {}), **options}))
+    config = shrunk(kind, **{**ODD.get(kind, {}), **options})
+    config._attn_implementation = "sdpa"
+    try:
+        return AutoModel.from_config(config)
+    except ValueError as e:
+        if "scaled_dot_product_attention" not in str(e):
+            raise
+    config._attn_implementation = "eager"              # kinds that have no other
+    return AutoModel.from_config(config)
 
 
 def first(y):
