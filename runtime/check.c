@@ -499,6 +499,21 @@ static bool slots_ok(struct check *c, const struct tcc_pstep *s, uint32_t first)
     return true;
 }
 
+/* An operand of a call has its entry's element type and rank. */
+static bool call_ok(struct check *c, const struct tcc_pstep *s)
+{
+    const struct tcc_pentry *e = &c->m->entries[s->what];
+
+    for (uint32_t i = 0; i < s->args.count; i++) {
+        const struct tcc_pbuffer *b = &c->m->buffers[c->m->u32s[s->args.first + i]];
+        uint32_t k = i < s->nin ? e->inputs.first + i : e->outputs.first + (i - s->nin);
+
+        if (c->m->signatures[k].dtype != b->dtype || c->m->signatures[k].rank != b->rank)
+            return bad(c, "an operand of a call is of another type", i, s->args.count);
+    }
+    return true;
+}
+
 static bool staged_step_ok(struct check *c, const struct tcc_pstaged *p, const struct tcc_pstep *s, bool last)
 {
     const struct tcc_pentry *e = &c->m->entries[s->kind == TCC_STEP_CALL ? s->what : 0];
@@ -519,13 +534,79 @@ static bool staged_step_ok(struct check *c, const struct tcc_pstaged *p, const s
             return false;
     if (s->kind == TCC_STEP_CALL)
         return (!e->staged && e->inputs.count == s->nin && e->outputs.count == s->args.count - s->nin &&
-                slots_ok(c, s, s->nin)) ||
+                slots_ok(c, s, s->nin) && call_ok(c, s)) ||
                bad(c, "a call does not match its entry point", s->what, c->p->entries.count);
+    if (s->kind == TCC_STEP_RESULT && index_ok(c, "result", s->what, p->results.count) &&
+        c->m->results[p->results.first + s->what].buffer != c->m->u32s[s->args.first])
+        return bad(c, "another buffer than the result's", s->what, p->results.count);
     return (!last &&
             (message || (s->kind == TCC_STEP_COLLECTIVE && s->what == TCC_ALL_GATHER) ||
              (s->kind == TCC_STEP_RESULT && index_ok(c, "result", s->what, p->results.count))) &&
             slots_ok(c, s, 0)) ||
            bad(c, "a stage's list has a step of kind", s->kind, TCC_NSTEPS);
+}
+
+/* By buffer where its slots begin, by slot 1 + the microbatch there, by result how many have come. */
+struct held {
+    uint32_t *first, nslots, *micro, *results;
+};
+
+static bool step_finds(struct check *c, const struct tcc_pstaged *p, const struct held *h, const struct tcc_pstep *s)
+{
+    bool lists = s->kind == TCC_STEP_CALL || s->kind == TCC_STEP_COLLECTIVE;
+    uint32_t reads = lists ? s->nin : s->kind != TCC_STEP_RECV, micro = tcr_stage_micro(c->m, s);
+
+    for (uint32_t i = 0; i < s->args.count; i++) {
+        uint32_t b = c->m->u32s[s->args.first + i] - p->buffers.first, n = c->m->buffers[p->buffers.first + b].index;
+
+        if (c->m->buffers[p->buffers.first + b].space != TCC_SPACE_SLOT)
+            continue;
+        if (i >= reads)
+            h->micro[h->first[b] + micro % n] = micro + 1;
+        else if (h->micro[h->first[b] + micro % n] != micro + 1)
+            return bad(c, "what a stage's step reads is not in its slot: microbatch", micro, p->micros);
+    }
+    if (s->kind == TCC_STEP_RESULT)
+        h->results[s->what]++;
+    return true;
+}
+
+/* Each stage's list, and behind it the one of all: does each step find what it reads? */
+static bool lists_find(struct check *c, const struct tcc_pstaged *p, struct held *h)
+{
+    const struct tcc_pregion *lists = c->m->regions + p->lists.first;
+    const struct tcc_pbuffer *x = c->m->buffers + p->buffers.first;
+
+    h->results = h->first + p->buffers.count;
+    for (uint32_t b = 0; b < p->buffers.count; b++) {
+        h->first[b] = h->nslots;
+        h->nslots += x[b].space == TCC_SPACE_SLOT ? x[b].index : 0;
+    }
+    if (!(h->micro = malloc(((size_t)h->nslots + 1) * sizeof *h->micro)))
+        return no_memory(c);
+    for (uint32_t l = 0; l < p->stages; l++) {
+        memset(h->micro, 0, (size_t)h->nslots * sizeof *h->micro);
+        for (uint32_t i = 0; i < lists[l].steps.count; i++)
+            if (!step_finds(c, p, h, &c->m->steps[lists[l].steps.first + i]))
+                return false;
+        for (uint32_t i = 0; i < lists[p->stages].steps.count; i++)
+            if (!step_finds(c, p, h, &c->m->steps[lists[p->stages].steps.first + i]))
+                return false;
+    }
+    for (uint32_t i = 0; i < p->results.count; i++)
+        if (h->results[i] != p->micros)
+            return bad(c, "microbatches of a result", h->results[i], p->micros);
+    return true;
+}
+
+static bool check_slots(struct check *c, const struct tcc_pstaged *p)
+{
+    struct held h = {.first = calloc((size_t)p->buffers.count + p->results.count + 1, sizeof *h.first)};
+    bool ok = h.first ? lists_find(c, p, &h) : no_memory(c);
+
+    free(h.first);
+    free(h.micro);
+    return ok;
 }
 
 static bool check_staged(struct check *c)
@@ -549,7 +630,7 @@ static bool check_staged(struct check *c)
             if (!staged_step_ok(c, p, &c->m->steps[i], l == p->stages))
                 return false;
     }
-    return true;
+    return check_slots(c, p);
 }
 
 /* -- Nesting -------------------------------------------------------------------------------------- */

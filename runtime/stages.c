@@ -61,15 +61,19 @@ static struct tcr_staged *staged_of(struct tccrt_session *s, uint32_t number)
     return x;
 }
 
+static void drop(struct message **at)
+{
+    struct message *m = *at;
+
+    *at = m->next;
+    free(m->data);
+    free(m);
+}
+
 static void drop_messages(struct tcr_staged *x)
 {
-    while (x->mail) {
-        struct message *m = x->mail;
-
-        x->mail = m->next;
-        free(m->data);
-        free(m);
-    }
+    while (x->mail)
+        drop(&x->mail);
 }
 
 void tcr_stages_free(struct tccrt_session *s)
@@ -98,7 +102,6 @@ void tcr_stages_free(struct tccrt_session *s)
             free(x->in_there);
             free(x->out_there);
             free(x->out);
-            free(x->gathered);
             for (uint32_t k = 0; x->kept && k < s->m->plan->states.count; k++)
                 free(x->kept[k].data);
             free(x->kept);
@@ -325,7 +328,7 @@ static int run_call(struct run *r, uint32_t stage, const struct tcc_pstep *c)
 
 /* -- Messages inside a process ----------------------------------------------------------------------------------- */
 
-static int post(struct run *r, uint32_t v, uint32_t micro, uint32_t to, const struct pslot *x)
+static int post(struct run *r, uint32_t v, uint32_t micro, uint32_t from, uint32_t to, const struct pslot *x)
 {
     struct message *m = calloc(1, sizeof *m), **end = &r->state->mail;
     struct tcc_tensor t = slot_tensor(r, v, x);
@@ -338,6 +341,7 @@ static int post(struct run *r, uint32_t v, uint32_t micro, uint32_t to, const st
     memcpy(m->data, t.data, bytes);
     m->value = v;
     m->micro = micro;
+    m->from = from;
     m->to = to;
     m->bytes = bytes;
     m->t = t;
@@ -347,47 +351,56 @@ static int post(struct run *r, uint32_t v, uint32_t micro, uint32_t to, const st
     return TCC_OK;
 }
 
-static int pick_up(struct run *r, uint32_t v, uint32_t micro, uint32_t stage, struct pslot *x)
+/* NULL: it has not come. */
+static struct message **find(struct run *r, uint32_t v, uint32_t micro, uint32_t from, uint32_t to)
 {
-    for (struct message **at = &r->state->mail; *at; at = &(*at)->next) {
-        struct message *m = *at;
-        int status;
-
-        if (m->value != v || m->micro != micro || m->to != stage)
-            continue;
-        if ((status = tcr_grow(r->s, 0, &x->data, &x->held, m->bytes)))
-            return status;
-        memcpy(x->data, m->data, m->bytes);
-        x->rank = m->t.rank;
-        memcpy(x->dims, m->t.dims, sizeof x->dims);
-        *at = m->next;
-        free(m->data);
-        free(m);
-        return TCC_OK;
-    }
-    return AGAIN;
+    for (struct message **at = &r->state->mail; *at; at = &(*at)->next)
+        if ((*at)->value == v && (*at)->micro == micro && (*at)->from == from && (*at)->to == to)
+            return at;
+    return NULL;
 }
 
-/* All stages' tensors of a value, one behind the other; every stage gets them when the last one has come. */
-static int gather_here(struct run *r, uint32_t stage, uint32_t v, const struct pslot *own, struct pslot *all)
+static int pick_up(struct run *r, uint32_t v, uint32_t micro, uint32_t from, uint32_t stage, struct pslot *x)
 {
-    struct tcr_staged *x = r->state;
-    struct tcc_tensor one = slot_tensor(r, v, own);
-    size_t bytes = (size_t)(tcr_elements(one.dtype, one.rank, one.dims) * tcr_dtype_bytes(one.dtype));
+    struct message **at = find(r, v, micro, from, stage);
     int status;
 
-    if (!x->gathered && !(x->gathered = malloc(bytes * r->p->stages + 1)))
-        return tcr_fail(TCC_EENV, "no memory");
-    if (!x->stages[stage].gave) {
-        memcpy((char *)x->gathered + bytes * stage, one.data, bytes);
-        x->stages[stage].gave = true;
-        x->ngathered++;
-    }
-    if (x->ngathered < r->p->stages)
+    if (!at)
         return AGAIN;
-    if ((status = tcr_grow(r->s, 0, &all->data, &all->held, bytes * r->p->stages)))
+    if ((status = tcr_grow(r->s, 0, &x->data, &x->held, (*at)->bytes)))
         return status;
-    memcpy(all->data, x->gathered, bytes * r->p->stages);
+    memcpy(x->data, (*at)->data, (*at)->bytes);
+    x->rank = (*at)->t.rank;
+    memcpy(x->dims, (*at)->t.dims, sizeof x->dims);
+    drop(at);
+    return TCC_OK;
+}
+
+/* All stages' tensors of a value, one behind the other: each sends its own to all, itself too. */
+static int gather_here(struct run *r, uint32_t stage, uint32_t v, const struct pslot *own, struct pslot *all)
+{
+    struct tcc_tensor one = slot_tensor(r, v, own);
+    size_t bytes = (size_t)(tcr_elements(one.dtype, one.rank, one.dims) * tcr_dtype_bytes(one.dtype));
+    bool *gave = &r->state->stages[stage].gave;
+    int status = TCC_OK;
+
+    for (uint32_t to = 0; !*gave && !status && to < r->p->stages; to++)
+        status = post(r, v, 0, stage, to, own);
+    *gave = true;
+    for (uint32_t from = 0; !status && from < r->p->stages; from++)
+        if (!find(r, v, 0, from, stage))
+            return AGAIN;
+    if (status || (status = tcr_grow(r->s, 0, &all->data, &all->held, bytes * r->p->stages)))
+        return status;
+    for (uint32_t from = 0; from < r->p->stages; from++) {
+        struct message **m = find(r, v, 0, from, stage);
+
+        if ((*m)->bytes != bytes)
+            return tcr_fail(TCC_EBUG, "stages gather '%s' in different sizes", value_name(r, v));
+        memcpy((char *)all->data + bytes * from, (*m)->data, bytes);
+        drop(m);
+    }
+    *gave = false;
     all->rank = one.rank + 1;
     all->dims[0] = r->p->stages;
     memcpy(all->dims + 1, one.dims, (size_t)one.rank * sizeof *one.dims);
@@ -405,8 +418,8 @@ static int run_step(struct run *r, uint32_t stage, const struct tcc_pstep *t)
 
     switch (t->kind) {
     case TCC_STEP_CALL: return run_call(r, stage, t);
-    case TCC_STEP_SEND: return alone ? post(r, v, micro, tcr_stage_peer(r, t), x) : tcr_stages_send(r, x, t);
-    case TCC_STEP_RECV: return alone ? pick_up(r, v, micro, stage, x) : tcr_stages_recv(r, x, t);
+    case TCC_STEP_SEND: return alone ? post(r, v, micro, stage, tcr_stage_peer(r, t), x) : tcr_stages_send(r, x, t);
+    case TCC_STEP_RECV: return alone ? pick_up(r, v, micro, tcr_stage_peer(r, t), stage, x) : tcr_stages_recv(r, x, t);
     case TCC_STEP_COLLECTIVE:
         all = slot_of(r, stage, tcr_stage_value(r, t, 1), 0);
         return alone ? gather_here(r, stage, v, x, all) : tcr_stages_gather(r, x, all, t);
@@ -470,7 +483,6 @@ static int run_stages(struct run *r)
         r->state->stages[st].at = 0;
         r->state->stages[st].gave = false;
     }
-    r->state->ngathered = 0;
     while (status == AGAIN) {
         bool moved = false;
 

@@ -22,8 +22,15 @@ struct pslot {
     uint32_t micro;                              /* that is being received */
     double sent_at, heard;                       /* modelled time, while it is being told */
 };
-struct stage { struct pslot *slots; uint32_t at; bool gave; };          /* at: the step to come */
-struct message { uint32_t value, micro, to; size_t bytes; void *data; struct tcc_tensor t; struct message *next; };
+/* at: the step to come. gave: to the gather it stands at */
+struct stage { struct pslot *slots; uint32_t at; bool gave; };
+struct message {
+    uint32_t value, micro, from, to;
+    size_t bytes;
+    void *data;
+    struct tcc_tensor t;
+    struct message *next;
+};
 struct slice { void *data; size_t held; };
 /* An output as it comes together. sums: doubles, where it is a sum or mean. */
 struct result { void *data; size_t held; struct tcc_tensor t; uint32_t seen; };
@@ -40,8 +47,6 @@ struct tcr_staged {
     struct slice *slices;
     struct result *results;
     struct message *mail;                        /* between stages of this process */
-    void *gathered;
-    uint32_t ngathered;
     struct kept *kept;                           /* by state variable, NULL: none */
     bool *in_there, *out_there;                  /* of a call: by input and output, does its slot lie on the device? */
     struct tcc_tensor *out;                      /* and of those outputs, their memory */

@@ -59,6 +59,20 @@ static void store(int dtype, void *p, int64_t i, double v)
     }
 }
 
+/* That of the first microbatch is kept: is this one's the same? */
+static int same_shape(const struct run *r, uint32_t k, int rank, const int64_t *dims)
+{
+    struct result *x = &r->state->results[k];
+
+    if (!x->seen) {
+        x->t.rank = rank;
+        memcpy(x->t.dims, dims, (size_t)rank * sizeof *dims);
+    }
+    if (x->t.rank != rank || memcmp(x->t.dims, dims, (size_t)rank * sizeof *dims))
+        return tcr_fail(TCC_EINPUT, "output '%s' changes its shape between microbatches", output_name(r, k));
+    return TCC_OK;
+}
+
 static int add(struct run *r, uint32_t k, const struct tcc_tensor *v)
 {
     struct result *x = &r->state->results[k];
@@ -69,13 +83,12 @@ static int add(struct run *r, uint32_t k, const struct tcc_tensor *v)
         return tcr_fail(TCC_EUSAGE,
                         "output '%s': values of type %s aren't added over microbatches: use concat or stack",
                         output_name(r, k), tcr_dtype_name(v->dtype));
-    if (tcr_stages_result_room(x, (size_t)n * sizeof *sums))
-        return TCC_EENV;
+    int status = same_shape(r, k, v->rank, v->dims);
+    if (status || (status = tcr_stages_result_room(x, (size_t)n * sizeof *sums)))
+        return status;
     sums = x->data;
     for (int64_t i = 0; i < n; i++)
         sums[i] = (x->seen ? sums[i] : 0) + load(v->dtype, v->data, i);
-    x->t.rank = v->rank;
-    memcpy(x->t.dims, v->dims, sizeof v->dims);
     if (++x->seen < r->p->micros)
         return TCC_OK;
     /* In place: no element is larger than its sum. */
@@ -96,14 +109,10 @@ static int append(struct run *r, uint32_t k, uint32_t micro, const struct tcc_te
         return tcr_fail(TCC_EUSAGE, "output '%s' has no axis %d to be concatenated on", output_name(r, k), axis);
     memcpy(whole.dims + stack, v->dims, (size_t)v->rank * sizeof *v->dims);
     whole.dims[axis] = (stack ? 1 : v->dims[axis]) * r->p->micros;
-    if (!x->seen++) {
-        x->t.rank = whole.rank;
-        memcpy(x->t.dims, whole.dims, sizeof whole.dims);
-        if (tcr_stages_result_room(x, bytes * r->p->micros))
-            return TCC_EENV;
-    }
-    if (x->t.rank != whole.rank || memcmp(x->t.dims, whole.dims, (size_t)whole.rank * sizeof *whole.dims))
-        return tcr_fail(TCC_EINPUT, "output '%s' changes its shape between microbatches", output_name(r, k));
+    int status = same_shape(r, k, whole.rank, whole.dims);
+    if (status || (status = tcr_stages_result_room(x, bytes * r->p->micros)))
+        return status;
+    x->seen++;
     for (int d = 0; d < axis; d++)
         pieces *= (size_t)v->dims[d];
     size_t each = pieces ? bytes / pieces : 0;
