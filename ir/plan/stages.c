@@ -200,9 +200,21 @@ static bool check_calls(struct checker *v)
     return true;
 }
 
-/* Each is made for all microbatches, or once. */
+static bool is_called(const struct checker *v, const struct ir_func *f)
+{
+    for (int c = 0; c < v->ncalls; c++)
+        if (v->calls[c].step->func == f)
+            return true;
+    return false;
+}
+
+/* Each is made for all microbatches, or once, and each of the entry point's parts, ENTRY.PART, is called. */
 static bool check_made(struct checker *v)
 {
+    size_t n = strlen(v->p->name);
+    for (const struct ir_func *f = v->m->funcs; f; f = f->next)
+        if (!strncmp(f->name, v->p->name, n) && f->name[n] == '.' && !is_called(v, f))
+            return bad(v, "no list calls @%s", f->name);
     for (int c = 0; c < v->ncalls; c++) {
         const struct kn_call *x = &v->calls[c];
         if (x->made != 1 && (x->made != v->p->micros || x->list == v->p->stages))
