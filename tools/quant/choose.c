@@ -65,7 +65,7 @@ static int check_patterns(const struct quant *q, enum option_id id)
             i++;
         if (i == q->nnodes)
             return tool_error(q->o, EXIT_DATA, "--%s=%s: no node of %s has such a name or kind",
-                              option_table[id].long_name, pattern, q->o->words[0]);
+                              option_table[id].long_name, pattern, quant_shown(q));
     }
     return EXIT_FINE;
 }
@@ -88,7 +88,7 @@ int quant_choose(struct quant *q)
     return quant_chosen(q)
                ? EXIT_FINE
                : tool_error(
-                     q->o, EXIT_DATA, "%s: nothing to quantise: no %s with a constant float32 weight%s", q->o->words[0],
+                     q->o, EXIT_DATA, "%s: nothing to quantise: no %s with a constant float32 weight%s", quant_shown(q),
                      q->mode == QUANT_DYNAMIC || q->mode == QUANT_WEIGHT4 ? "Gemm or MatMul" : "Conv, Gemm or MatMul",
                      option_set(q->o, OPT_exclude) || option_set(q->o, OPT_quant_only)
                          ? " is left by --only and --exclude"

@@ -96,6 +96,11 @@ struct quant {
     const struct tensors *trained;    /* --trained; NULL: none */
     int trained_bits;
 };
+/* The model as the user named it: `path` may be a temporary file. */
+static inline const char *quant_shown(const struct quant *q)
+{
+    return q->o->nwords ? q->o->words[0] : q->path;
+}
 /* EXIT_FINE, or an exit code after a message. */
 int quant_open(struct quant *q);
 void quant_close(struct quant *q);

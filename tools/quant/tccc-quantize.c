@@ -165,7 +165,7 @@ static int check_opset(const struct quant *q)
         return tool_error(q->o, EXIT_DATA,
                           "%s: opset %lld: %s%s%s needs operators of opset %d or later; export the model anew, or "
                           "convert it with onnx.version_converter",
-                          q->o->words[0], (long long)q->opset,
+                          quant_shown(q), (long long)q->opset,
                           q->trained ? "--trained" : "--mode=", q->trained ? "" : modes[q->mode].name,
                           q->qdq ? " --format=qdq" : "", opset);
     if (quant_one_scale(q) && !option_set(q->o, OPT_quiet))

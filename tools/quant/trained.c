@@ -89,7 +89,7 @@ static int mark_input(struct quant *q, const struct quant_node *n, const char *p
             return EXIT_FINE;
         if (!has(step, 1) || !has(zero, 1))
             return tool_error(q->o, EXIT_DATA, "%s: the steps of the inputs of '%s' in the checkpoint are no numbers",
-                              q->o->words[0], param);
+                              quant_shown(q), param);
         v->step = step_at(step, 0);
         v->zero = (int)fminf(fmaxf(nearbyintf(number(zero, 0)), 0), 255);
     }
@@ -111,7 +111,7 @@ static int mark(struct quant *q, struct quant_node *n)
         return EXIT_FINE;
     if (!has(steps, w.n) && !has(steps, w.k))
         return tool_error(q->o, EXIT_DATA, "%s: the steps of '%s' in the checkpoint are not those of its %lld outputs",
-                          q->o->words[0], param, (long long)w.n);
+                          quant_shown(q), param, (long long)w.n);
     if (!are_along(q, steps, &w))
         return EXIT_FINE;
     n->steps = IR_NEWN(q->ctx, w.n + 1, float);
@@ -154,5 +154,5 @@ int quant_mark_trained(struct quant *q)
         tell_left(q);
     return code != EXIT_FINE || quant_chosen(q)
                ? code
-               : tool_error(q->o, EXIT_DATA, "%s: no node's weight has steps in the checkpoint", q->o->words[0]);
+               : tool_error(q->o, EXIT_DATA, "%s: no node's weight has steps in the checkpoint", quant_shown(q));
 }
