@@ -70,6 +70,20 @@ def damaged(folder, count=48):
     print(count)
 
 
+def losses(net, optimizer, x, y):
+    """Of 30 steps, 16 samples each."""
+    import torch
+    found = []
+    for i in range(30):
+        part = slice(16 * (i % 3), 16 * (i % 3) + 16)
+        loss = torch.nn.functional.cross_entropy(net(x[part]), y[part])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        found.append(loss.item())
+    return found
+
+
 def update(folder):
     import torch
     from peft import LoraConfig, get_peft_model
@@ -92,16 +106,9 @@ def update(folder):
         if "lora_B" in name:
             torch.nn.init.normal_(p, std=0.2)
     x, y = (torch.from_numpy(a) for a in samples())
-    lines = []
     net.save_pretrained(os.path.join(folder, "begin"))
     optimizer = torch.optim.AdamW([p for p in net.parameters() if p.requires_grad], lr=1e-2)
-    for i in range(30):
-        part = slice(16 * (i % 3), 16 * (i % 3) + 16)
-        loss = torch.nn.functional.cross_entropy(net(x[part]), y[part])
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        lines.append(f"loss {loss.item():.9g}")
+    lines = [f"loss {v:.9g}" for v in losses(net, optimizer, x, y)]
     net.save_pretrained(os.path.join(folder, "end"))
     lines += ["scores " + " ".join(f"{v:.9g}" for v in row) for row in net.eval()(x).detach().numpy()]
     for name in "begin", "end":
