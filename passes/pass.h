@@ -108,6 +108,8 @@ bool pass_fuse(const struct pass_machine *m, struct ir_ctx *ctx, const struct pa
 
 /* Has the convolution any padding? */
 bool pass_is_padded(const struct ir_node *n);
+/* Is it a convolution of the form that Winograd's algorithm is for, but for its types? */
+bool pass_is_plain_3x3(const struct ir_node *n);
 
 /* The kernel with inner dim `dim` cut in that many pieces, a power of two; its partial operands stand behind the
  * others. NULL: it can't be cut so. The pass `split` does it where it pays; for tests. */

@@ -177,16 +177,6 @@ static bool bytes_product(const struct ir_node *n)
     return n->out[0]->type->dtype == TCC_I32 && in_bytes(a) && in_bytes(b) && a != b;
 }
 
-/* Is it a conv of 3 x 3 taps one by one, which floats may run by Winograd's way? */
-static bool may_be_winograd(const struct ir_node *n)
-{
-    const struct ir_attr *s = ir_attr(n, IR_ATTR_strides), *d = ir_attr(n, IR_ATTR_dilations);
-    bool ones = n->out[0]->type->rank == 4 && dim_of(n, 1, 2) == 3 && dim_of(n, 1, 3) == 3;
-    for (int i = 0; i < 2; i++)
-        ones = ones && (!s || s->ints[i] == 1) && (!d || d->ints[i] == 1);
-    return ones && ir_get_i(n, IR_ATTR_groups, 1) == 1;
-}
-
 /* Two multiply-adds and four other instructions of vectors a cycle. Rates as measured on an AMD EPYC (Zen 5): products
  * of bytes beside floats', whole kernels; depthwise ones are mostly conversions; instructions that make a byte of a
  * sum, where a float takes a bias and an activation. */
@@ -200,7 +190,7 @@ bool cpu_bytes_cost(const struct pass_machine *m, const struct ir_node *n, doubl
     if (n->op == IR_conv && ir_get_i(n, IR_ATTR_groups, 1) > 1 && dim_of(n, 1, 1) == 1)
         gain = cpu->multiplies_bytes ? 1.4 : 0.9;
     *bytes = direct / gain + results * 12 / 4;
-    *floats = (n->op == IR_conv && may_be_winograd(n) ? cpu_winograd_cycles(m, n) : direct) + results * 3 / 4;
+    *floats = (pass_is_plain_3x3(n) ? cpu_winograd_cycles(m, n) : direct) + results * 3 / 4;
     return true;
 }
 

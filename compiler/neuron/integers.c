@@ -4,11 +4,19 @@
  * reductions of words in pairs, and running combinations are Vector's, in float32; so rows are combined by halves and
  * at distances, in instructions that take whole rows.
  */
+#include <math.h>
+
 #include "compiler/neuron/neuron_int.h"
 
 enum ir_op nk_word_of(const struct kn_insn *n)
 {
     static const enum ir_op of[] = {[KN_SUM] = IR_add, [KN_PROD] = IR_mul, [KN_MAX] = IR_max, [KN_MIN] = IR_min};
+    return of[n->reducer];
+}
+
+double nk_identity_of(const struct kn_insn *n)
+{
+    static const double of[] = {[KN_SUM] = 0, [KN_PROD] = 1, [KN_MAX] = -INFINITY, [KN_MIN] = INFINITY};
     return of[n->reducer];
 }
 

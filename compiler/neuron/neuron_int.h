@@ -456,8 +456,9 @@ const struct nk_value *nk_environment(struct nk *nk, const struct nk_tile *t, co
 void nk_store(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, const struct nk_value *v);
 
 /* integers.c: of the last `ninner` axes of tile t */
-/* what a KN_REDUCE or KN_SCAN combines by */
+/* what a KN_REDUCE or KN_SCAN combines by, and what adds nothing to a float then */
 enum ir_op nk_word_of(const struct kn_insn *n);
+double nk_identity_of(const struct kn_insn *n);
 const struct nk_value *nk_combine(struct nk *nk, const struct nk_tile *t, enum ir_op op, enum tcc_dtype d,
                                   const struct nk_value *a, const struct nk_value *b);
 const struct nk_value *nk_combined(struct nk *nk, const struct nk_tile *t, int ninner, enum ir_op op, enum tcc_dtype d,

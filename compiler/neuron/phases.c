@@ -9,7 +9,6 @@
  * And dims as loops of turns need them: one that accesses divide by sizes becomes two, and two axes of an operand of
  * which accesses have quotient and remainder of one number are one axis.
  */
-#include <math.h>
 #include <string.h>
 
 #include "compiler/neuron/neuron_int.h"
@@ -370,8 +369,7 @@ static bool bring_others(struct phases *p, struct phase *f, const struct kn_stag
 
 static struct kn_insn nothing(const struct kn_insn *reduce)
 {
-    static const double of[] = {[KN_SUM] = 0, [KN_PROD] = 1, [KN_MAX] = -INFINITY, [KN_MIN] = INFINITY};
-    return (struct kn_insn){.code = KN_CONST, .dtype = TCC_F32, .arg = {-1, -1, -1}, .fvalue = of[reduce->reducer]};
+    return (struct kn_insn){.code = KN_CONST, .dtype = TCC_F32, .arg = {-1, -1, -1}, .fvalue = nk_identity_of(reduce)};
 }
 
 /* Two phases: results are set, and added up. */

@@ -215,7 +215,7 @@ const struct nk_value *nk_scan(struct stage *s, int insn)
     struct nk *nk = s->p->nk;
     const struct kn_insn *n = &nk->k->insns[insn];
     enum tcc_dtype d = (enum tcc_dtype)n->dtype;
-    static const double start[] = {0, 1, -INFINITY, INFINITY};
+    double start = nk_identity_of(n);
     if (!s->whole)
         nk_full(nk, "a row of a scan that does not fit");
     if (!tcc_is_float(d))
@@ -232,7 +232,7 @@ const struct nk_value *nk_scan(struct stage *s, int insn)
         y.offset += 4 * r * length;
         row.axis[1].extent = 1;
         if (shift)
-            nk_fill(nk, &row, &y, start[n->reducer]);
+            nk_fill(nk, &row, &y, start);
         row.axis[1].extent = length - shift;
         y.offset += 4 * shift;
         if (!row.axis[1].extent)
@@ -240,7 +240,7 @@ const struct nk_value *nk_scan(struct stage *s, int insn)
         struct neuron_instr i = {.op = NEURON_OP_TENSOR_TENSOR_SCAN, .noperands = 4};
         i.operand[0] = nk_operand(nk, &row, &y, 0, NULL);
         i.operand[1] = i.operand[2] = nk_operand(nk, &row, &x, 0, NULL);
-        i.operand[3] = nk_literal(start[n->reducer]);
+        i.operand[3] = nk_literal(start);
         neuron_set_attr(&i, NEURON_ATTR_OP0, (union neuron_value){.i = reducer(n)});
         neuron_set_attr(&i, NEURON_ATTR_OP1, (union neuron_value){.i = NEURON_ALU_BYPASS});
         nk_emit(nk, NEURON_VECTOR, &i, 2, (struct nk_use[]){{to->buffer, true, 0}, {v->buffer, false, 0}});

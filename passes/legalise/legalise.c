@@ -141,22 +141,6 @@ static void transform_weights(int side, const double (*g)[3], const float *w, fl
             u[(i * side + j) * step] = (float)(rows[i][0] * g[j][0] + rows[i][1] * g[j][1] + rows[i][2] * g[j][2]);
 }
 
-static bool all_ones(const struct ir_attr *a)
-{
-    for (int i = 0; a && i < a->n; i++)
-        if (a->ints[i] != 1)
-            return false;
-    return true;
-}
-
-bool legalise_plain_3x3(const struct ir_node *n)
-{
-    ir_type w = n->op == IR_conv && n->nin > 1 ? n->in[1].value->type : NULL;
-    return w && w->rank == 4 && ir_is_value(w->dim[2], 3) && ir_is_value(w->dim[3], 3) &&
-           ir_get_i(n, IR_ATTR_groups, 1) == 1 && all_ones(ir_attr(n, IR_ATTR_strides)) &&
-           all_ones(ir_attr(n, IR_ATTR_dilations));
-}
-
 static bool of_floats(const struct ir_node *n)
 {
     return n->in[0].value->type->dtype == TCC_F32 && n->in[1].value->type->dtype == TCC_F32 &&
@@ -221,7 +205,7 @@ static bool winograd(struct ir_builder *b, struct ir_node *n, int side)
 /* Results along an axis of a tile; 0: directly. */
 static int winograd_tile(struct pass_run *r, const struct ir_node *n)
 {
-    bool may = pass_opts(r)->level > 0 && pass_bounded(r) && legalise_plain_3x3(n) && of_floats(n);
+    bool may = pass_opts(r)->level > 0 && pass_bounded(r) && pass_is_plain_3x3(n) && of_floats(n);
     return may ? (int)legalise_window(r, n, PASS_WINDOW_TILE) : 0;
 }
 

@@ -17,9 +17,6 @@ bool legalise_operands(struct pass_run *r, struct ir_func *f, struct ir_block *b
 /* topk.c: topk as nodes that have kernels. False after a diagnostic. */
 bool legalise_topk(struct ir_builder *b, struct ir_node *n);
 
-/* Is it a convolution of the form that Winograd's algorithm is for, but for its types? */
-bool legalise_plain_3x3(const struct ir_node *n);
-
 /* What a library op `resize` or `upsample` gives, of ops that have kernels; NULL: it stays. */
 struct ir_value *legalise_resize(struct pass_run *r, struct ir_builder *b, const struct ir_node *n);
 

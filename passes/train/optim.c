@@ -548,7 +548,7 @@ static bool count_step(struct update *u)
 {
     struct ir_builder *b = u->b;
     struct ir_value *step = optim_read(b, "train.step"), *skipped = optim_read(b, "train.skipped");
-    struct ir_value *not = ir_unary(b, IR_not, u->shared.ok);
+    struct ir_value *skips = ir_unary(b, IR_not, u->shared.ok);
 
     for (int g = 0; g < u->c->ngroups; g++) {
         if (!u->active[g])
@@ -559,9 +559,9 @@ static bool count_step(struct update *u)
         if (!idle || !optim_write(b, name, ir_binary(b, IR_add, optim_read(b, name), one)))
             return false;
     }
-    return not &&optim_write(b, "train.step", ir_binary(b, IR_add, step, ir_cast_to(b, u->shared.ok, TCC_I64))) &&
+    return skips && optim_write(b, "train.step", ir_binary(b, IR_add, step, ir_cast_to(b, u->shared.ok, TCC_I64))) &&
            optim_write(b, "train.skipped",
-                       ir_binary(b, IR_add, skipped, ir_cast_to(b, MUTANT(32, not, u->shared.ok), TCC_I64)));
+                       ir_binary(b, IR_add, skipped, ir_cast_to(b, MUTANT(32, skips, u->shared.ok), TCC_I64)));
 }
 
 /* Where owners alone have gradients, they ask for it. */
