@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the wheels of the Python package (make wheel): zip files after the binary distribution format (PEP 427), with the standard library alone.
 
-usage: wheel.py --version=V --licence=FILE [--lld=PROGRAM] [--llvm=LIBRARY] [--level=N] [--only=NAME] PACKAGE DIST
+usage: wheel.py --version=V --licence=FILE [--lld=PROGRAM] [--llvm=LIBRARY] [--libraries=DIR:...] [--level=N] [--only=NAME] PACKAGE DIST
        wheel.py --version=V --metadata=FOLDER
 
 PACKAGE is the folder tccc that make python-package has filled. tccc-V is all of it, with the libraries that libtccc and the linker need but for those that any
 Linux has (glibc, libstdc++, libgcc_s); tccc_runtime-V is what runs artifacts. Both hold the same files where they hold files of the same name.
+The machine in a wheel's name is that of the files; of a cross build the libraries are looked for in --libraries, and STRIP names the program that strips.
 Wheels depend on their contents only: equal input, equal bytes.
 """
 import argparse
@@ -24,10 +25,31 @@ SYSTEM = re.compile(r"^(ld-linux.*|libc|libm|libdl|librt|libpthread|libresolv|li
 COMPILER_ONLY = ("_compiler.abi3.so", "lib/libtccc.so.0", "lib/libtccrt.a")
 
 
-def needed(path):
-    """The libraries that a program or library loads: {name: path}."""
-    text = subprocess.run(["ldd", path], capture_output=True, text=True, check=True, env={"LC_ALL": "C", "PATH": os.environ.get("PATH", "")}).stdout
-    return {n: p for n, p in re.findall(r"^\s*(\S+) => (/\S+)", text, re.M) if not SYSTEM.match(n)}
+MACHINES = {62: "x86_64", 183: "aarch64", 243: "riscv64"}  # e_machine by its name in tags
+
+
+def machine(path):
+    """The processor that a program or library is for."""
+    with open(path, "rb") as f:
+        return MACHINES[struct.unpack_from("<H", f.read(20), 18)[0]]
+
+
+def needed(path, folders=()):
+    """The libraries that a program or library loads: {name: path}; those of another machine are looked for in folders."""
+    if not folders:
+        text = subprocess.run(["ldd", path], capture_output=True, text=True, check=True, env={"LC_ALL": "C", "PATH": os.environ.get("PATH", "")}).stdout
+        return {n: p for n, p in re.findall(r"^\s*(\S+) => (/\S+)", text, re.M) if not SYSTEM.match(n)}
+    found, todo = {}, [path]
+    while todo:
+        text = subprocess.run(["readelf", "-d", todo.pop()], capture_output=True, text=True, check=True, env={"LC_ALL": "C", "PATH": os.environ.get("PATH", "")}).stdout
+        for name in re.findall(r"\(NEEDED\).*\[(\S+)\]", text):
+            if not SYSTEM.match(name) and name not in found:
+                places = [os.path.join(d, name) for d in folders if os.path.exists(os.path.join(d, name))]
+                if not places:
+                    sys.exit(f"wheel.py: {name} is in none of {':'.join(folders)}")
+                found[name] = places[0]
+                todo.append(places[0])
+    return found
 
 
 def with_rpath(data):
@@ -57,9 +79,10 @@ def metadata(name, version):
 
 
 class Wheel:
-    def __init__(self, dist, name, version, level):
+    def __init__(self, dist, name, version, tag, level):
         self.info = f"{name}-{version}.dist-info"
-        self.path = os.path.join(dist, f"{name}-{version}-cp311-abi3-linux_x86_64.whl")
+        self.tag = tag
+        self.path = os.path.join(dist, f"{name}-{version}-{tag}.whl")
         self.zip = zipfile.ZipFile(self.path + ".tmp", "w", zipfile.ZIP_DEFLATED, compresslevel=level)
         self.record = []
         self.name, self.version = name, version
@@ -75,7 +98,7 @@ class Wheel:
     def close(self, licence):
         for name, text in metadata(self.name, self.version).items():
             self.add(f"{self.info}/{name}", text.encode())
-        self.add(f"{self.info}/WHEEL", b"Wheel-Version: 1.0\nGenerator: tccc\nRoot-Is-Purelib: false\nTag: cp311-abi3-linux_x86_64\n")
+        self.add(f"{self.info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: tccc\nRoot-Is-Purelib: false\nTag: {self.tag}\n".encode())
         self.add(f"{self.info}/LICENSE", open(licence, "rb").read())
         record = f"{self.info}/RECORD"
         self.zip.writestr(zipfile.ZipInfo(record, (1980, 1, 1, 0, 0, 0)), "".join(line + "\n" for line in (*self.record, record + ",,")))
@@ -85,10 +108,10 @@ class Wheel:
 
 
 def stripped(path):
-    """Its bytes without symbols, where strip is there."""
+    """Its bytes without symbols, where a strip for its machine is there."""
     out = path + ".stripped"
     try:
-        subprocess.run(["strip", "--strip-unneeded", "-o", out, path], check=True, capture_output=True)
+        subprocess.run([os.environ.get("STRIP", "strip"), "--strip-unneeded", "-o", out, path], check=True, capture_output=True)
         with open(out, "rb") as f:
             return f.read()
     except (OSError, subprocess.CalledProcessError):
@@ -114,14 +137,14 @@ def contents(path, name):
         return f.read()
 
 
-def whole(wheel, package, lld, llvm):
+def whole(wheel, package, lld, llvm, folders):
     """What the compiler needs beside what is ours; LLVM it loads when it compiles."""
-    libraries = needed(os.path.join(package, "lib/libtccc.so.0"))
+    libraries = needed(os.path.join(package, "lib/libtccc.so.0"), folders)
     if llvm:
-        libraries.update({os.path.basename(llvm): llvm, **needed(llvm)})
+        libraries.update({os.path.basename(llvm): llvm, **needed(llvm, folders)})
     if lld:
         lld = os.path.realpath(lld)
-        libraries.update(needed(lld))
+        libraries.update(needed(lld, folders))
         wheel.add("tccc/lld/ld.lld", with_rpath(open(lld, "rb").read()), 0o755)
     for name, path in sorted(libraries.items()):
         if not os.path.exists(os.path.join(package, "lib", name)):
@@ -136,6 +159,7 @@ def main():
     p.add_argument("--metadata", metavar="FOLDER", help="write only what an installation has beside the package")
     p.add_argument("--lld", default="")
     p.add_argument("--llvm", default="", metavar="LIBRARY")
+    p.add_argument("--libraries", default="", metavar="DIR:...", help="where the libraries of another machine's wheel are")
     p.add_argument("--level", type=int, default=int(os.environ.get("WHEEL_LEVEL", "6")))
     p.add_argument("--only", choices=("tccc", "tccc_runtime"))
     p.add_argument("package", nargs="?")
@@ -150,9 +174,10 @@ def main():
         p.error("--licence, PACKAGE and DIST are needed")
     os.makedirs(a.dist, exist_ok=True)
     has_compiler = os.path.exists(os.path.join(a.package, "_compiler.abi3.so"))
-    wheels = [Wheel(a.dist, "tccc_runtime", a.version, a.level)] if a.only != "tccc" else []
+    tag = f"cp311-abi3-linux_{machine(os.path.join(a.package, '_runtime.abi3.so'))}"
+    wheels = [Wheel(a.dist, "tccc_runtime", a.version, tag, a.level)] if a.only != "tccc" else []
     if has_compiler and a.only != "tccc_runtime":
-        wheels.append(Wheel(a.dist, "tccc", a.version, a.level))
+        wheels.append(Wheel(a.dist, "tccc", a.version, tag, a.level))
     for name, path in files(a.package):
         data = contents(path, name)
         for wheel in wheels:
@@ -160,7 +185,7 @@ def main():
                 wheel.add(f"tccc/{name}", data, 0o755 if name.endswith((".so", ".so.0")) else 0o644)
     for wheel in wheels:
         if wheel.name == "tccc":
-            whole(wheel, a.package, a.lld, a.llvm)
+            whole(wheel, a.package, a.lld, a.llvm, [d for d in a.libraries.split(":") if d])
         wheel.close(a.licence)
 
 

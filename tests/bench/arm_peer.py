@@ -1,0 +1,20 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""N runs of a model by ONNX Runtime with one thread, inputs 0, open dims 1: the peer of arm_runs.c, for arm_instructions.sh.
+
+usage: arm_peer.py MODEL.onnx N
+"""
+import sys
+
+import numpy as np
+import onnxruntime
+
+options = onnxruntime.SessionOptions()
+options.intra_op_num_threads = options.inter_op_num_threads = 1
+options.log_severity_level = 3
+session = onnxruntime.InferenceSession(sys.argv[1], options, providers=["CPUExecutionProvider"])
+types = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(int64)": np.int64, "tensor(int32)": np.int32,
+         "tensor(bool)": np.bool_, "tensor(float16)": np.float16, "tensor(uint8)": np.uint8, "tensor(int8)": np.int8}
+feed = {i.name: np.zeros([d if isinstance(d, int) and d > 0 else 1 for d in i.shape], types[i.type]) for i in session.get_inputs()}
+for _ in range(int(sys.argv[2])):
+    session.run(None, feed)
