@@ -114,8 +114,7 @@ static const struct pass_sizes guesses;
 
 static bool is_half(const struct kn_kernel *k)
 {
-    const struct kn_contraction *c = &k->contraction;
-    enum tcc_dtype d = c->present ? k->operands[c->a].dtype : TCC_NONE;
+    enum tcc_dtype d = k->roles.form == KN_CONTRACTION ? k->insns[k->roles.contraction.load[0]].dtype : TCC_NONE;
     return d == TCC_F16 || d == TCC_BF16;
 }
 

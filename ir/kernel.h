@@ -183,16 +183,6 @@ struct kn_split {
     ir_expr step;               /* points of a piece */
 };
 
-/* Roles of a contraction's dims and operands (kind CONTRACT and WINDOW), found when the kernel is built. */
-struct kn_contraction {
-    bool present;
-    int a, b;                   /* operand numbers */
-    int load_a, load_b, mul, reduce;     /* instructions of stage 0; mul also where operands are cast */
-    uint32_t batch, m, n, k;    /* bit sets of dims: in both operands and the result; a only; b only; summed */
-    /* type that sums of fewer than 256 products may be kept in; TCC_NONE: that of the sum */
-    int partial;
-};
-
 /* A kernel of a user's own device code: a function in the target's language that calls what `file` defines. It has
  * operands, and neither dims nor instructions. Made when code is generated: passes see the call (TCC_STEP_LIB). */
 struct kn_custom {
@@ -215,8 +205,9 @@ struct kn_kernel {
     ir_expr *sizes;
     int nrequired;              /* by kn_require() */
     struct kn_requirement *required;
-    struct kn_contraction contraction;
-    struct kn_roles roles;      /* of other forms */
+    struct kn_roles roles;
+    /* of a contraction: the type that sums of fewer than 256 products may be kept in; TCC_NONE: that of the sum */
+    enum tcc_dtype partial;
     struct kn_split split;
     struct kn_schedule schedule;
     ir_expr tiles;              /* number of tiles, in terms of `sizes`; set with the schedule */
@@ -228,10 +219,12 @@ struct kn_kernel {
     bool looped;
 };
 
-/* Is an instruction a cast; is it the load, or a cast of it? */
+/* Is an instruction a cast; what is it a cast of (itself: it is none); is it the load, or a cast of it? */
 static inline bool kn_is_cast(const struct kn_insn *n) { return n->code == KN_SCALAR && n->op == IR_cast; }
+static inline int kn_uncast(const struct kn_kernel *k, int insn)
+{ return kn_is_cast(&k->insns[insn]) ? k->insns[insn].arg[0] : insn; }
 static inline bool kn_is_cast_of(const struct kn_kernel *k, int insn, int load)
-{ return insn == load || (kn_is_cast(&k->insns[insn]) && k->insns[insn].arg[0] == load); }
+{ return insn == load || kn_uncast(k, insn) == load; }
 
 /* Is it a load or store of the operand? */
 static inline bool kn_accesses(const struct kn_insn *n, int operand)

@@ -79,11 +79,14 @@ static void feed_insn(struct digest *d, const struct kn_insn *n)
 
 static void feed_contraction(struct digest *d)
 {
-    /* what it would be, a kernel that is no contraction may have or not */
-    static const struct kn_contraction none = {0};
-    const struct kn_contraction *c = d->k->contraction.present ? &d->k->contraction : &none;
-    const int64_t plain[] = {c->present, c->a,     c->b, c->load_a, c->load_b, c->mul,
-                             c->reduce,  c->batch, c->m, c->n,      c->k,      c->partial};
+    static const struct kn_roles none = {0};
+    bool is = d->k->roles.form == KN_CONTRACTION;
+    const struct kn_contraction *c = is ? &d->k->roles.contraction : &none.contraction;
+    int operand[2] = {0};
+    for (int i = 0; i < 2 && is; i++)
+        operand[i] = d->k->insns[c->load[i]].operand;
+    const int64_t plain[] = {is,        operand[0], operand[1], c->load[0], c->load[1], c->mul,
+                             c->reduce, c->batch,   c->m,       c->n,       c->k,       is ? d->k->partial : 0};
     XXH3_64bits_update(&d->state, plain, sizeof plain);
 }
 

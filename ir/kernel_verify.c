@@ -382,13 +382,6 @@ static bool check_insn(struct checker *c, const struct kn_insn *n)
     return bad(c, "has code %d", n->code);
 }
 
-static bool check_contraction(struct checker *c)
-{
-    if (!c->k->contraction.present)
-        return true;
-    return kn_contraction_holds(c->k) || bad(c, "its roles are not those of its contraction");
-}
-
 static bool check_roles(struct checker *c)
 {
     return kn_roles_hold(c->k) || bad(c, "its roles are not those of its %s", kn_forms[c->k->roles.form].name);
@@ -411,5 +404,5 @@ bool kn_verify_kernel(struct ir_ctx *ctx, const struct kn_kernel *k)
         check_expr(&c, "the number of tiles that combine", k->combining);
     if (c.ok && k->scratch)
         check_expr(&c, "the scratch size", k->scratch);
-    return c.ok && check_contraction(&c) && check_roles(&c);
+    return c.ok && check_roles(&c);
 }

@@ -513,7 +513,7 @@ static uint32_t cost_flags(const struct kn_kernel *k)
             return 0;
     if (k->custom)
         return 0;
-    if (k->contraction.present)
+    if (k->roles.form == KN_CONTRACTION)
         return TCC_KERNEL_PRODUCT;
     return k->nstages == 1 && !k->stages[0].inner ? TCC_KERNEL_LIGHT : 0;
 }

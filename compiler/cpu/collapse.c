@@ -118,7 +118,6 @@ static bool join(struct collapse *c, int d)
 void cpu_collapse(struct ir_ctx *ctx, struct kn_kernel *k)
 {
     struct collapse c = {ctx, k};
-    k->contraction.present = false; /* it names dims by number, as some forms' roles do; LOOPS asks for neither */
     if (kn_names_dims(k->roles.form))
         k->roles = (struct kn_roles){0};
     for (int d = k->ndims - 1; d >= 0; d--) {

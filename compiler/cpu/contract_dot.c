@@ -7,7 +7,7 @@
  *
  * Two f16 are multiplied and added in f16 (AVX512-FP16's VFMADD231PH), each half of a lane to a sum of its own: twice
  * the products of VFMADD231PS. Such sums go on for CT_HALF_PART steps, then the two of a lane become one of f32. That
- * is for kernels whose contraction says so (kn_contraction's partial): operands are scaled so that no sum overflows
+ * is for kernels whose contraction says so (kn_kernel's partial): operands are scaled so that no sum overflows
  * (passes/legalise/operands.c).
  *
  * B is ready where its layout has the groups innermost (weights: layout.c), else it is packed. A is read where it lies
@@ -36,7 +36,7 @@ int ct_depth(const struct cpu_machine *m, const struct ct *c)
                                    : (bytes && m->squares_bytes ? 8 : 1);
     if (c->dtype == TCC_F32)
         return (a == TCC_BF16 && b == TCC_BF16 && m->multiplies_bf16) ||
-                       (a == TCC_F16 && b == TCC_F16 && c->k->contraction.partial == TCC_F16 && m->multiplies_f16)
+                       (a == TCC_F16 && b == TCC_F16 && c->k->partial == TCC_F16 && m->multiplies_f16)
                    ? 2
                    : 1;
     return bytes ? 4 : 1;

@@ -57,7 +57,7 @@ static void emit_epilogue(struct cg *g, LLVMValueRef x, LLVMValueRef row, int c,
                 em_forget(e, i, i + 1);
     }
     cg_bind_row(g, row);
-    e->value[k->contraction.reduce] = acc;
+    e->value[k->roles.contraction.reduce] = acc;
     em_insns(e, from, k->ninsns);
 }
 
@@ -663,7 +663,7 @@ static void study_epilogue(struct cg *g)
         const struct kn_insn *in = &k->insns[i];
         bool by = in->code == KN_STORE || in->code == KN_INDEX;
         for (int a = 0; a < in->nargs; a++)
-            by |= in->arg[a] >= 0 && (in->arg[a] == k->contraction.reduce || g->by_row[in->arg[a]]);
+            by |= in->arg[a] >= 0 && (in->arg[a] == k->roles.contraction.reduce || g->by_row[in->arg[a]]);
         for (int d = 0; d < k->ndims; d++)
             by |= (g->c.collapsed >> d & 1) && kn_insn_uses(in, k->dims[d].var);
         for (int j = k->stages[0].last; j < i; j++)

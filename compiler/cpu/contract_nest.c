@@ -46,31 +46,28 @@ static bool insn_uses(const struct kn_insn *in, ir_expr sym)
 /* The bf16, f16 or byte that instruction i is a cast of, to the type of the sum; or -1. */
 static int small_of(const struct kn_kernel *k, int i)
 {
-    const struct kn_insn *n = &k->insns[i];
-    if (n->code != KN_SCALAR || n->op != IR_cast)
-        return -1;
-    int from = k->insns[n->arg[0]].dtype;
-    bool small = n->dtype == TCC_F32 ? from == TCC_BF16 || from == TCC_F16
-                                     : n->dtype == TCC_I32 && (from == TCC_U8 || from == TCC_I8);
-    return small ? n->arg[0] : -1;
+    int small = kn_uncast(k, i), from = k->insns[small].dtype, to = k->insns[i].dtype;
+    bool is = to == TCC_F32 ? from == TCC_BF16 || from == TCC_F16 : to == TCC_I32 && (from == TCC_U8 || from == TCC_I8);
+    return is ? small : -1;
 }
 
 /* Of a form that the templates emit. */
 static bool right_form(const struct kn_kernel *k, struct ct *c)
 {
-    const struct kn_contraction *t = &k->contraction;
+    const struct kn_contraction *t = &k->roles.contraction;
     if (!kn_only_multiplies(k) || !(t->n | t->m))
         return false;
-    const struct kn_insn *mul = &k->insns[t->mul], *la = &k->insns[t->load_a], *lb = &k->insns[t->load_b];
-    c->dtype = mul->dtype;
-    if (k->insns[t->reduce].dtype != mul->dtype || (c->dtype != TCC_F32 && c->dtype != TCC_F64 && c->dtype != TCC_I32))
+    const struct kn_insn *la = &k->insns[t->load[0]], *lb = &k->insns[t->load[1]];
+    c->dtype = (enum tcc_dtype)k->insns[t->mul].dtype;
+    if (k->insns[t->reduce].dtype != (int)c->dtype ||
+        (c->dtype != TCC_F32 && c->dtype != TCC_F64 && c->dtype != TCC_I32))
         return false;
-    c->load_a = t->load_a;
-    c->load_b = t->load_b;
-    c->val_a = mul->arg[0];
-    c->val_b = mul->arg[1];
-    c->chain_a = c->val_a != t->load_a;
-    c->chain_b = c->val_b != t->load_b;
+    c->load_a = t->load[0];
+    c->load_b = t->load[1];
+    c->val_a = t->factor[0];
+    c->val_b = t->factor[1];
+    c->chain_a = c->val_a != c->load_a;
+    c->chain_b = c->val_b != c->load_b;
     c->dot_a = small_of(k, c->val_a);
     c->dot_b = small_of(k, c->val_b);
     c->extra_m = t->m;
@@ -127,7 +124,7 @@ static bool find_ks(struct ct *c)
 {
     const struct kn_kernel *k = c->k;
     for (int d = 0; d < k->ndims; d++)
-        if ((k->contraction.k >> d & 1) && !add_parts(c, d, 1, k->dims[d].var, k->dims[d].extent))
+        if ((k->roles.contraction.k >> d & 1) && !add_parts(c, d, 1, k->dims[d].var, k->dims[d].extent))
             return false;
     for (int i = 1; i < c->nks; i++) {
         struct ct_k t = c->ks[i];
@@ -354,7 +351,7 @@ static bool cut_taps(const struct ct *c, int d)
         return false;
     for (int g = 0; g < load->nguards; g++)
         for (int i = 0; i < k->ndims && ir_uses_sym(load->guards[g].e, k->dims[d].var); i++)
-            if (k->contraction.k >> i & 1 && ir_uses_sym(load->guards[g].e, k->dims[i].var) &&
+            if (k->roles.contraction.k >> i & 1 && ir_uses_sym(load->guards[g].e, k->dims[i].var) &&
                 ir_const_or(k->dims[i].extent, CT_SHORT) >= CT_SHORT)
                 return true;
     return false;
@@ -575,7 +572,7 @@ static int resumable(const struct ct *c)
         if (in->code == KN_STORE)
             store = i;
         else if (in->code != KN_EXPR && in->code != KN_CONST &&
-                 !(in->code == KN_SCALAR && in->op == IR_select && in->arg[1] == k->contraction.reduce &&
+                 !(in->code == KN_SCALAR && in->op == IR_select && in->arg[1] == k->roles.contraction.reduce &&
                    k->insns[in->arg[0]].code == KN_EXPR && k->insns[in->arg[2]].code == KN_CONST))
             return -1;
     }

@@ -300,9 +300,9 @@ static void choose_grain(const struct cpu_machine *m, struct kn_kernel *k, const
         uint32_t bit = 1u << d;
         double n = (double)guess(k->dims[d].extent, bit & c->batch ? 8 : UNKNOWN);
         points *= n;
-        if (bit & (c->collapsed | c->extra_m | k->contraction.k))
+        if (bit & (c->collapsed | c->extra_m | k->roles.contraction.k))
             a *= n;
-        if ((bit & (c->columns | c->extra_n | k->contraction.k)) || d == c->block)
+        if ((bit & (c->columns | c->extra_n | k->roles.contraction.k)) || d == c->block)
             b *= n;
     }
     points /= c->depth;

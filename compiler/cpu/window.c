@@ -307,7 +307,7 @@ static bool may_fold(const struct window *w)
 /* What a pooling reduces, or a convolution whose results have no columns of their own. */
 static bool find_reductions(struct window *w)
 {
-    const struct kn_contraction *c = &w->k->contraction;
+    const struct kn_contraction *c = &w->k->roles.contraction;
     if (w->k->roles.form == KN_REDUCTION)
         for (; w->nreds < W_MAX_REDS && w->k->roles.reduction.reduce[w->nreds] >= 0; w->nreds++)
             w->red[w->nreds] = w->k->roles.reduction.reduce[w->nreds];
@@ -781,17 +781,17 @@ static bool schedule(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_
 
 static bool schedule_depthwise(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kernel *k)
 {
-    return k->contraction.present && schedule(m, ctx, k, CPU_DEPTHWISE);
+    return k->roles.form == KN_CONTRACTION && schedule(m, ctx, k, CPU_DEPTHWISE);
 }
 
 static bool schedule_fold(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kernel *k)
 {
-    return k->contraction.present && schedule(m, ctx, k, CPU_FOLD);
+    return k->roles.form == KN_CONTRACTION && schedule(m, ctx, k, CPU_FOLD);
 }
 
 static bool schedule_pool(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kernel *k)
 {
-    return !k->contraction.present && schedule(m, ctx, k, CPU_POOL);
+    return k->roles.form != KN_CONTRACTION && schedule(m, ctx, k, CPU_POOL);
 }
 
 const struct cpu_template cpu_template_depthwise = {CPU_DEPTHWISE, schedule_depthwise, emit};

@@ -50,7 +50,7 @@ static void add_products(struct list *l, struct cuda_schedule own)
 {
     const struct cuda_machine *m = (const struct cuda_machine *)l->m;
     int bytes = cuda_product_bytes(l->ctx, l->k);
-    int64_t terms = cuda_points(l->k, l->k->contraction.k);
+    int64_t terms = cuda_points(l->k, l->k->roles.contraction.k);
     for (int how = CUDA_CONTRACT; how <= CUDA_WGMMA; how++) {
         int least_bk = how == CUDA_CONTRACT ? 8
                        : how == CUDA_MMA    ? 32 / bytes

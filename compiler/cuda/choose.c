@@ -318,15 +318,14 @@ static bool is_fp8(enum tcc_dtype d)
 
 enum tcc_dtype cuda_factor_type(const struct kn_kernel *k, int value)
 {
-    const struct kn_insn *n = &k->insns[value];
-    return (enum tcc_dtype)(kn_is_cast(n) ? k->insns[n->arg[0]].dtype : n->dtype);
+    return (enum tcc_dtype)k->insns[kn_uncast(k, value)].dtype;
 }
 
 /* What tensor cores take as the factors of a product of floats, or of i32 that were bytes. False: neither. f16 has
  * every value of the 8-bit floats. */
 static bool find_types(const struct kn_kernel *k, bool fp8, struct ct_shape *s)
 {
-    const struct kn_contraction *c = &k->contraction;
+    const struct kn_contraction *c = &k->roles.contraction;
     enum tcc_dtype product = (enum tcc_dtype)k->insns[c->mul].dtype, a = cuda_factor_type(k, s->value[0]),
                    b = cuda_factor_type(k, s->value[1]);
     if (k->insns[c->reduce].dtype != (int)product)
@@ -360,10 +359,10 @@ int ct_last_dim(const struct kn_kernel *k, uint32_t dims)
 
 static bool shape_of(struct ir_ctx *ctx, const struct kn_kernel *k, bool fp8, struct ct_shape *s)
 {
-    const struct kn_contraction *c = &k->contraction;
+    const struct kn_contraction *c = &k->roles.contraction;
     if (!kn_only_multiplies(k) || !c->m || !c->n)
         return false;
-    *s = (struct ct_shape){.value = {k->insns[c->mul].arg[0], k->insns[c->mul].arg[1]}, .load = {c->load_a, c->load_b}};
+    *s = (struct ct_shape){.value = {c->factor[0], c->factor[1]}, .load = {c->load[0], c->load[1]}};
     if (!find_types(k, fp8, s))
         return false;
     int last[2] = {ct_last_dim(k, c->m), ct_last_dim(k, c->n)}, last_k = ct_last_dim(k, c->k);
@@ -501,7 +500,7 @@ static int choose_cluster(const struct cuda_machine *m, int64_t batch, int64_t r
 static bool choose_contract(const struct cuda_machine *m, struct ir_ctx *ctx, struct kn_kernel *k,
                             struct cuda_schedule *s)
 {
-    const struct kn_contraction *c = &k->contraction;
+    const struct kn_contraction *c = &k->roles.contraction;
     struct ct_shape shape;
     if (!ct_shape_of(ctx, k, &shape))
         return false;
@@ -535,7 +534,7 @@ static bool choose_contract(const struct cuda_machine *m, struct ir_ctx *ctx, st
 
 ir_expr cuda_product_tiles(struct ir_ctx *ctx, const struct kn_kernel *k, const struct cuda_schedule *s)
 {
-    const struct kn_contraction *c = &k->contraction;
+    const struct kn_contraction *c = &k->roles.contraction;
     struct ct_shape shape;
     ct_shape_of(ctx, k, &shape);
     uint32_t sets[3] = {c->batch, shape.swap ? c->n : c->m, shape.swap ? c->m : c->n};

@@ -165,7 +165,7 @@ struct body {
 
 static void emit_tiles(struct ct *c, struct ct_shape shape, bool wide)
 {
-    const struct kn_contraction *k = &c->e->k->contraction;
+    const struct kn_contraction *k = &c->e->k->roles.contraction;
     int row = shape.swap;
     for (int i = 0; i < 2; i++)
         shape.width[i] = wide ? shape.width[i] : 1;
@@ -234,7 +234,8 @@ static void emit_sent(struct ct *c, const struct ct_shape *shape, const int *ali
 static struct ct begin_contract(struct cuda_fn *f, struct ct_shape *shape)
 {
     struct em *e = f->e;
-    struct ct c = {.f = f, .e = e, .k = e->k->contraction.k, .batch = e->k->contraction.batch, .pieces = f->s.split};
+    struct ct c = {
+        .f = f, .e = e, .k = e->k->roles.contraction.k, .batch = e->k->roles.contraction.batch, .pieces = f->s.split};
     struct cuda_schedule by = f->s;
     by.fp8 = by.fp8 && !e->exact; /* multiply-adds take floats */
     ct_shape_by(e->ctx, e->k, &by, shape);
@@ -262,7 +263,7 @@ LLVMTypeRef ct_sum_type(const struct ct *c)
 /* Results that a thread stores at once, at most. Pieces' sums are stored by their columns alone. */
 static void find_together(struct ct *c, const struct ct_shape *shape, int *align)
 {
-    const struct kn_contraction *k = &c->e->k->contraction;
+    const struct kn_contraction *k = &c->e->k->roles.contraction;
     uint32_t columns = shape->swap ? k->m : k->n;
     int64_t last = ir_const_or(c->e->k->dims[ct_last_dim(c->e->k, columns)].extent, 1);
     if (c->pieces > 1)
@@ -327,7 +328,7 @@ void cuda_emit_contract_sum(struct cuda_fn *f)
     struct em *e = f->e;
     struct ct_shape shape;
     struct ct c = begin_contract(f, &shape);
-    const struct kn_contraction *k = &e->k->contraction;
+    const struct kn_contraction *k = &e->k->roles.contraction;
     int *align = IR_NEWN(e->ctx, e->k->noperands + 1, int);
     c.rows = (struct ct_side){.dims = shape.swap ? k->n : k->m};
     c.cols = (struct ct_side){.dims = shape.swap ? k->m : k->n};

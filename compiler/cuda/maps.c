@@ -135,7 +135,7 @@ static bool space_dim(struct ir_ctx *ctx, const struct kn_kernel *k, uint32_t si
     int64_t stride, dilation, first, size, positions = 1, taps = 1;
     int spaces = o->rank - 2;
     if (!one_dim(ctx, k, side, &e, &m->batch[d], &stride) ||
-        !one_dim(ctx, k, k->contraction.k, &e, &m->tap[d], &dilation) || !ir_is_const(e, &first) ||
+        !one_dim(ctx, k, k->roles.contraction.k, &e, &m->tap[d], &dilation) || !ir_is_const(e, &first) ||
         !ir_is_const(o->dims[at], &size) || stride < 1 || stride > 8 || dilation < 1)
         return false;
     if ((m->batch[d] >= 0 && !ir_is_const(k->dims[m->batch[d]].extent, &positions)) ||
@@ -158,12 +158,12 @@ static bool windows_of(struct ir_ctx *ctx, const struct kn_kernel *k, const stru
 {
     const struct kn_insn *load = &k->insns[s->load[which]];
     const struct kn_operand *o = &k->operands[load->operand];
-    uint32_t side = which ? k->contraction.n : k->contraction.m;
+    uint32_t side = which ? k->roles.contraction.n : k->roles.contraction.m;
     int row = CT_ROW / s->bytes, r = o->rank, dims[TCC_MAP_RANK], taps[TCC_MAP_RANK];
     int64_t channels, step;
     if (r < 3 || r > TCC_MAP_RANK || load->nindex != r || !s->along_k[which] ||
-        !in_order(k, k->contraction.batch, NULL, 0) || !ir_is_const(o->dims[r - 1], &channels) || channels % row ||
-        !guards_are_bounds(ctx, k, load))
+        !in_order(k, k->roles.contraction.batch, NULL, 0) || !ir_is_const(o->dims[r - 1], &channels) ||
+        channels % row || !guards_are_bounds(ctx, k, load))
         return false;
     m->map.windows = true;
     ir_expr bytes = ir_const(ctx, s->bytes);
@@ -175,8 +175,8 @@ static bool windows_of(struct ir_ctx *ctx, const struct kn_kernel *k, const stru
         add_dim(m, o->dims[at], bytes, d == 0 ? row : d == 1 ? size : 0, -1);
         m->tap[d] = -1;
         bytes = ir_mul(ctx, bytes, o->dims[at]);
-        bool ok = d == 0 ? one_dim(ctx, k, k->contraction.k, &e, &m->tap[d], &step) && m->tap[d] >= 0 && step == 1 &&
-                               k->dims[m->tap[d]].extent == o->dims[at] && ir_is_value(e, 0)
+        bool ok = d == 0 ? one_dim(ctx, k, k->roles.contraction.k, &e, &m->tap[d], &step) && m->tap[d] >= 0 &&
+                               step == 1 && k->dims[m->tap[d]].extent == o->dims[at] && ir_is_value(e, 0)
                   : d == r - 1 ? one_dim(ctx, k, side, &e, &m->batch[d], &step) && step == 1 && ir_is_value(e, 0)
                                : space_dim(ctx, k, side, o, e, at, m, d);
         if (!ok)
@@ -185,7 +185,7 @@ static bool windows_of(struct ir_ctx *ctx, const struct kn_kernel *k, const stru
         taps[r - 1 - d] = m->tap[d];
     }
     m->map.first = ir_const(ctx, 0);
-    return in_order(k, side, dims, r) && in_order(k, k->contraction.k, taps, r);
+    return in_order(k, side, dims, r) && in_order(k, k->roles.contraction.k, taps, r);
 }
 
 /* -- Maps
@@ -218,7 +218,7 @@ static bool add_batch(struct ir_ctx *ctx, const struct kn_kernel *k, uint32_t se
 static bool matrix_of(struct ir_ctx *ctx, const struct kn_kernel *k, const struct ct_shape *s, int which, int size,
                       struct ct_map *m)
 {
-    const struct kn_contraction *c = &k->contraction;
+    const struct kn_contraction *c = &k->roles.contraction;
     const struct kn_insn *load = &k->insns[s->load[which]];
     ir_expr offset = kn_flat_offset(ctx, &k->operands[load->operand], load->index), side, terms, n, nk;
     if (load->nguards || !collapse(ctx, k, which ? c->n : c->m, &offset, &side, &n) ||

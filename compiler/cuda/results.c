@@ -57,7 +57,7 @@ void ct_epilogue(struct ct *c, V row, V col, V value)
     em_forget(e, 0, e->k->ninsns);
     if (n > 1)
         em_set_lanes(e, e->k->dims[ct_last_dim(e->k, c->cols.dims)].var, n, NULL);
-    e->value[e->k->contraction.reduce] = value;
+    e->value[e->k->roles.contraction.reduce] = value;
     for (int s = 1; s < e->k->nstages; s++)
         for (int i = e->k->stages[s].first; i < e->k->stages[s].last; i++)
             em_insn(e, i);

@@ -97,7 +97,6 @@ static struct kn_kernel *same_operands(const struct cut *c, int ndims, int ninsn
     struct kn_kernel *k = IR_NEW(c->ctx, struct kn_kernel);
     *k = *c->k;
     k->kind = IR_K_REDUCE;
-    k->contraction = (struct kn_contraction){0};
     k->roles = (struct kn_roles){0};
     k->operands = c->operands;
     k->noperands = c->k->noperands + 1;

@@ -77,8 +77,8 @@ static double product_of(const int64_t *extent, uint32_t dims)
 static double work(const struct kn_kernel *k, const int64_t *extent)
 {
     enum { LOADS = 4 }; /* a quarter of the products' time, about, where loads are hidden */
-    const struct kn_contraction *c = &k->contraction;
-    if (c->present) {
+    const struct kn_contraction *c = &k->roles.contraction;
+    if (k->roles.form == KN_CONTRACTION) {
         double batch = product_of(extent, c->batch), m = product_of(extent, c->m), n = product_of(extent, c->n),
                sum = product_of(extent, c->k);
         return batch * sum * (columns(m, n) + (m + n) / LOADS);

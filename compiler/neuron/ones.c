@@ -25,12 +25,13 @@ static bool uses_any(const struct kn_kernel *k, ir_expr e, uint32_t dims)
 int nk_only_reduction(const struct kn_kernel *k)
 {
     const int *reduce = k->roles.reduction.reduce;
-    if (k->roles.form != KN_REDUCTION || reduce[1] >= 0)
+    bool product = kn_only_multiplies(k) && !kn_is_product(k); /* of one value by another, point by point */
+    if (!product && (k->roles.form != KN_REDUCTION || reduce[1] >= 0))
         return -1;
     for (int i = 0; i < k->ninsns; i++)
         if (k->insns[i].code == KN_INDEX)
             return -1;
-    return reduce[0];
+    return product ? k->roles.contraction.reduce : reduce[0];
 }
 
 /* The kernel's reduction, if it is a sum of floats; -1: it is of another form. */
@@ -112,15 +113,13 @@ const struct kn_kernel *nk_with_ones(struct ir_ctx *ctx, const struct kn_kernel 
         to->stages[s].first += s ? ADDED : 0;
         to->stages[s].last += ADDED;
     }
-    to->roles = (struct kn_roles){0};
-    to->contraction = (struct kn_contraction){.present = true,
-                                              .a = -1,
-                                              .b = -1,
-                                              .load_a = -1,
-                                              .load_b = -1,
-                                              .mul = sum + 1,
-                                              .reduce = sum + ADDED,
-                                              .m = outer,
-                                              .k = inner};
+    to->roles = kn_roles_of(KN_CONTRACTION);
+    struct kn_contraction *c = &to->roles.contraction;
+    c->factor[0] = k->insns[sum].arg[0];
+    c->factor[1] = sum;
+    c->mul = sum + 1;
+    c->reduce = sum + ADDED;
+    c->m = outer;
+    c->k = inner;
     return to;
 }

@@ -332,11 +332,6 @@ static bool find_steps(struct open *o)
             o->axis[a].shift[to] = shift[a];
         n->operand = numbers->insns[i].operand = to;
     }
-    if (k->contraction.present && k->contraction.load_a >= 0 && k->contraction.load_b >= 0) {
-        k->contraction.a = k->insns[k->contraction.load_a].operand;
-        k->contraction.b = k->insns[k->contraction.load_b].operand;
-    }
-    numbers->contraction = k->contraction;
     numbers->operands = IR_NEWN(o->ctx, room, struct kn_operand);
     for (int i = 0; i < k->noperands; i++)
         numbers->operands[i] = o->pinned->operands[o->copied[i] < 0 ? i : o->copied[i]];

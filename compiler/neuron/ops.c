@@ -563,7 +563,7 @@ static int lanes_number(const struct nk *nk, const struct kn_insn *n)
     if (!nk->lanes || n < k->insns || n >= k->insns + k->ninsns)
         return -1;
     int i = (int)(n - k->insns);
-    return k->contraction.present && i <= k->contraction.reduce ? -1 : i;
+    return k->roles.form == KN_CONTRACTION && i <= k->roles.contraction.reduce ? -1 : i;
 }
 
 /* A cast to float32 of 16 bits whose readers take these as they are: engines compute in float32 whatever they read. */

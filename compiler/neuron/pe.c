@@ -16,7 +16,7 @@
 bool nk_takes_product(struct nk *nk)
 {
     struct product *p = IR_NEW(nk->ctx, struct product);
-    return nk->k->contraction.present && nk_plan_product(nk, p);
+    return nk->k->roles.form == KN_CONTRACTION && nk_plan_product(nk, p);
 }
 
 /* -- Factors

@@ -50,11 +50,11 @@ uint32_t nk_dims_of(const struct nk *nk, int insn)
 static bool is_plain_sum(const struct nk *nk, struct product *p)
 {
     const struct kn_kernel *k = nk->k;
-    const struct kn_contraction *c = &k->contraction;
+    const struct kn_contraction *c = &k->roles.contraction;
     if (!kn_only_multiplies(k) || !tcc_is_float((enum tcc_dtype)k->insns[c->mul].dtype))
         return false;
     for (int i = 0; i < SIDES; i++) {
-        p->root[i] = k->insns[c->mul].arg[i];
+        p->root[i] = c->factor[i];
         uint32_t dims = nk_dims_of(nk, p->root[i]);
         p->dims[i] = dims & c->m ? c->m : c->n;
         if (dims & (dims & c->m ? c->n : c->m))
@@ -126,10 +126,9 @@ static void peel(struct product *p)
     const struct kn_insn *insns = p->nk->k->insns;
     int from[SIDES];
     for (int i = 0; i < SIDES; i++) {
-        const struct kn_insn *n = &insns[p->root[i]];
-        if (!kn_is_cast(n) || n->dtype != TCC_F32 || !is_half((enum tcc_dtype)insns[n->arg[0]].dtype))
+        from[i] = kn_uncast(p->nk->k, p->root[i]);
+        if (insns[p->root[i]].dtype != TCC_F32 || !is_half((enum tcc_dtype)insns[from[i]].dtype))
             return;
-        from[i] = n->arg[0];
     }
     memcpy(p->root, from, sizeof from);
 }
@@ -232,7 +231,7 @@ bool nk_plan_product(struct nk *nk, struct product *p)
 {
     int64_t best = INT64_MAX, chunk[KN_MAX_DIMS] = {0};
     p->nk = nk;
-    p->c = &nk->k->contraction;
+    p->c = &nk->k->roles.contraction;
     if (!is_plain_sum(nk, p))
         return false;
     int64_t m = nk_points(nk, p->dims[0]), n = nk_points(nk, p->dims[1]), k = nk_points(nk, p->c->k);

@@ -159,14 +159,6 @@ static void split_dim(struct ir_ctx *ctx, struct kn_kernel *k, int d, ir_expr hi
     }
 }
 
-static void find_roles(struct kn_kernel *k)
-{
-    k->contraction = (struct kn_contraction){0};
-    kn_find_contraction(k, &k->contraction);
-    k->roles = (struct kn_roles){0};
-    kn_find_roles(k, &k->roles);
-}
-
 /* Of one dim of the kernel, if one is divided. */
 static bool split_any(struct ir_ctx *ctx, struct kn_kernel *k)
 {
@@ -231,7 +223,7 @@ static const struct kn_kernel *with_even_dims(struct ir_ctx *ctx, const struct k
         changed = true;
     if (!changed)
         return from;
-    find_roles(k);
+    kn_find_roles(k, &k->roles);
     return k;
 }
 
@@ -287,8 +279,7 @@ static void end(struct phases *p, struct phase *f, uint32_t keep)
     for (int d = p->k->ndims - 1; d >= 0; d--)
         if (p->k->dims[d].role != KN_OUTER && !(keep >> d & 1))
             kn_remove_dim(k, d);
-    find_roles(k);
-    if (k->contraction.present)
+    if (kn_find_roles(k, &k->roles) && k->roles.form == KN_CONTRACTION)
         k->kind = IR_K_CONTRACT;
     p->to[p->n++] = k;
 }

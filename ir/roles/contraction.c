@@ -14,57 +14,45 @@ static uint32_t dims_in(const struct kn_kernel *k, const struct kn_insn *load)
     return set;
 }
 
-/* Stage 0 is a sum of products of two loads. */
-static bool find_product(const struct kn_kernel *k, struct kn_contraction *c)
+/* The one reduction of the first stage, if it is a sum; -1. */
+static int first_sum(const struct kn_kernel *k)
 {
-    uint32_t outer = 0;
-    *c = (struct kn_contraction){.reduce = -1};
-    if (k->nstages < 2 || !k->stages[0].inner)
+    int sum = -1;
+    for (int i = k->stages[0].first; i < k->stages[0].last; i++) {
+        if (k->insns[i].code == KN_REDUCE && (sum >= 0 || k->insns[i].reducer != KN_SUM))
+            return -1;
+        sum = k->insns[i].code == KN_REDUCE ? i : sum;
+    }
+    return sum;
+}
+
+bool kn_find_contraction(const struct kn_kernel *k, struct kn_roles *r)
+{
+    struct kn_contraction *c = &r->contraction;
+    uint32_t outer = 0, in[2];
+    if (k->nstages < 2 || !k->stages[0].inner || (c->reduce = first_sum(k)) < 0)
         return false;
-    for (int i = k->stages[0].first; i < k->stages[0].last; i++)
-        if (k->insns[i].code == KN_REDUCE && k->insns[i].reducer == KN_SUM)
-            c->reduce = i;
-    if (c->reduce < 0)
-        return false;
+    for (int s = 1; s < k->nstages; s++)
+        if (k->stages[s].inner)
+            return false;
     c->mul = k->insns[c->reduce].arg[0];
     if (k->insns[c->mul].code != KN_SCALAR || k->insns[c->mul].op != IR_mul)
         return false;
-    c->load_a = kn_without_casts(k, k->insns[c->mul].arg[0]);
-    c->load_b = kn_without_casts(k, k->insns[c->mul].arg[1]);
-    if (k->insns[c->load_a].code != KN_LOAD || k->insns[c->load_b].code != KN_LOAD)
-        return false;
-    c->a = k->insns[c->load_a].operand;
-    c->b = k->insns[c->load_b].operand;
-    uint32_t in_a = dims_in(k, &k->insns[c->load_a]), in_b = dims_in(k, &k->insns[c->load_b]);
+    for (int i = 0; i < 2; i++) {
+        c->factor[i] = k->insns[c->mul].arg[i];
+        c->load[i] = kn_without_casts(k, c->factor[i]);
+        if (k->insns[c->load[i]].code != KN_LOAD)
+            return false;
+        in[i] = dims_in(k, &k->insns[c->load[i]]);
+    }
     for (int d = 0; d < k->ndims; d++)
         if (k->dims[d].role == KN_OUTER)
             outer |= UINT32_C(1) << d;
     c->k = k->stages[0].inner;
-    c->m = outer & in_a & ~in_b;
-    c->n = outer & in_b & ~in_a;
+    c->m = outer & in[0] & ~in[1];
+    c->n = outer & in[1] & ~in[0];
     c->batch = outer & ~c->m & ~c->n;
-    c->present = true;
     return true;
-}
-
-bool kn_find_contraction(const struct kn_kernel *k, struct kn_contraction *c)
-{
-    bool later = false;
-    for (int s = 1; s < k->nstages; s++)
-        later = later || k->stages[s].inner;
-    if (!later && find_product(k, c))
-        return true;
-    *c = (struct kn_contraction){0};
-    return false;
-}
-
-bool kn_contraction_holds(const struct kn_kernel *k)
-{
-    const struct kn_contraction *c = &k->contraction;
-    struct kn_contraction is;
-    return find_product(k, &is) && c->a == is.a && c->b == is.b && c->load_a == is.load_a && c->load_b == is.load_b &&
-           c->mul == is.mul && c->reduce == is.reduce && c->batch == is.batch && c->m == is.m && c->n == is.n &&
-           c->k == is.k;
 }
 
 static bool has_rows(const struct kn_kernel *k)
@@ -82,25 +70,30 @@ static bool is_more(const struct kn_insn *n)
            n->code == KN_INDEX || n->code == KN_STORE;
 }
 
+bool kn_is_product(const struct kn_kernel *k)
+{
+    return k->roles.form == KN_CONTRACTION && (k->roles.contraction.m | k->roles.contraction.n);
+}
+
 bool kn_only_multiplies(const struct kn_kernel *k)
 {
-    if (!k->contraction.present || has_rows(k))
+    if (k->roles.form != KN_CONTRACTION || has_rows(k))
         return false;
     for (int s = 0; s < k->nstages; s++)
         if (k->stages[s].repeat || (s && k->stages[s].inner))
             return false;
     for (int i = k->stages[0].first; i < k->stages[0].last; i++)
-        if (i != k->contraction.reduce && is_more(&k->insns[i]))
+        if (i != k->roles.contraction.reduce && is_more(&k->insns[i]))
             return false;
     return true;
 }
 
 bool kn_find_reduction(const struct kn_kernel *k, struct kn_roles *r)
 {
-    struct kn_contraction c;
+    struct kn_roles product;
     int n = 0;
     if (!k->nstages || !k->stages[0].inner || k->split.combine || has_rows(k) ||
-        (kn_find_contraction(k, &c) && (c.m | c.n)))
+        (kn_find_form(k, KN_CONTRACTION, &product) && (product.contraction.m | product.contraction.n)))
         return false;
     for (int s = 0; s < k->nstages; s++)
         if (k->stages[s].repeat || (s && k->stages[s].inner))

@@ -8,6 +8,7 @@
 #define MANY(type, member) sizeof(((struct kn_roles *)0)->type.member) / sizeof(int)
 #define ROW(form, kind, name) {KN_ROLE_##kind, #name, AT(form, name), MANY(form, name)},
 #define SCORE(kind, name, n) {KN_ROLE_##kind, #name, AT(attention, is.name), MANY(attention, is.name)},
+#define CONTRACTION(kind, name, n) ROW(contraction, kind, name)
 #define ATTENTION(kind, name, n) ROW(attention, kind, name)
 #define GRAD(kind, name, n) ROW(attention_grad, kind, name)
 #define WINOGRAD(kind, name, n) ROW(winograd, kind, name)
@@ -15,6 +16,7 @@
 #define REDUCTION(kind, name, n) ROW(reduction, kind, name)
 #define SOFTMAX(kind, name, n) ROW(softmax, kind, name)
 
+static const struct kn_role_row contraction[] = {KN_CONTRACTION_ROLES(CONTRACTION){0}};
 static const struct kn_role_row attention[] = {KN_ATTENTION_ROLES(ATTENTION) KN_SCORE_ROLES(SCORE){0}};
 static const struct kn_role_row attention_grad[] = {KN_ATTENTION_GRAD_ROLES(GRAD) KN_SCORE_ROLES(SCORE){0}};
 static const struct kn_role_row winograd[] = {KN_WINOGRAD_ROLES(WINOGRAD){0}};
@@ -25,6 +27,7 @@ static const struct kn_role_row softmax[] = {KN_SOFTMAX_ROLES(SOFTMAX){0}};
 _Static_assert(AT(attention, is) == AT(attention_grad, is), "SCORE is for both");
 
 const struct kn_form_row kn_forms[KN_NFORMS] = {
+    [KN_CONTRACTION] = {"contraction", contraction, kn_find_contraction},
     [KN_ATTENTION] = {"attention", attention, kn_find_attention},
     [KN_ATTENTION_GRAD] = {"attention_grad", attention_grad, kn_find_attention_grad},
     [KN_WINOGRAD] = {"winograd", winograd, kn_find_winograd},
@@ -43,27 +46,38 @@ struct kn_roles kn_roles_of(enum kn_form form)
     struct kn_roles r = {.form = form};
     for (const struct kn_role_row *row = kn_forms[form].roles; row && row->name; row++)
         for (int i = 0; i < row->n; i++)
-            *kn_role(&r, row, i) = -1;
+            *kn_role(&r, row, i) = row->kind == KN_ROLE_DIMS ? 0 : -1;
     return r;
 }
 
-bool kn_find_roles(const struct kn_kernel *k, struct kn_roles *r)
+bool kn_role_is_played(const struct kn_role_row *row, int is)
 {
-    for (int form = KN_NO_FORM + 1; form < KN_NFORMS; form++) {
-        *r = kn_roles_of((enum kn_form)form);
-        if (kn_forms[form].find(k, r))
-            return true;
-    }
+    return row->kind == KN_ROLE_DIMS ? is != 0 : is >= 0;
+}
+
+bool kn_find_form(const struct kn_kernel *k, enum kn_form form, struct kn_roles *r)
+{
+    *r = kn_roles_of(form);
+    if (kn_forms[form].find(k, r))
+        return true;
     *r = (struct kn_roles){0};
     return false;
 }
 
+bool kn_find_roles(const struct kn_kernel *k, struct kn_roles *r)
+{
+    int form = KN_NO_FORM + 1;
+    while (form < KN_NFORMS && !kn_find_form(k, (enum kn_form)form, r))
+        form++;
+    return form < KN_NFORMS;
+}
+
 bool kn_roles_hold(const struct kn_kernel *k)
 {
-    struct kn_roles written = k->roles, found = kn_roles_of(written.form);
+    struct kn_roles written = k->roles, found;
     if (!written.form)
         return true;
-    if (!kn_forms[written.form].find(k, &found))
+    if (!kn_find_form(k, written.form, &found))
         return false;
     for (const struct kn_role_row *row = kn_forms[written.form].roles; row->name; row++)
         if (memcmp(kn_role(&written, row, 0), kn_role(&found, row, 0), (size_t)row->n * sizeof(int)) != 0)
@@ -74,11 +88,11 @@ bool kn_roles_hold(const struct kn_kernel *k)
 void kn_renumber_roles(struct kn_roles *r, const int *insn, const int *stage, const int *operand)
 {
     const int *const number[] = {
-        [KN_ROLE_DIM] = NULL, [KN_ROLE_INSN] = insn, [KN_ROLE_STAGE] = stage, [KN_ROLE_OPERAND] = operand};
+        [KN_ROLE_DIMS] = NULL, [KN_ROLE_INSN] = insn, [KN_ROLE_STAGE] = stage, [KN_ROLE_OPERAND] = operand};
     for (const struct kn_role_row *row = kn_forms[r->form].roles; row && row->name; row++)
         for (int i = 0; i < row->n; i++) {
             int *at = kn_role(r, row, i);
-            if (*at >= 0 && number[row->kind])
+            if (number[row->kind] && *at >= 0)
                 *at = number[row->kind][*at];
         }
 }
@@ -86,7 +100,7 @@ void kn_renumber_roles(struct kn_roles *r, const int *insn, const int *stage, co
 bool kn_names_dims(enum kn_form form)
 {
     for (const struct kn_role_row *row = kn_forms[form].roles; row && row->name; row++)
-        if (row->kind == KN_ROLE_DIM)
+        if (row->kind == KN_ROLE_DIM || row->kind == KN_ROLE_DIMS)
             return true;
     return false;
 }

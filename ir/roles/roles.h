@@ -14,18 +14,30 @@
  * the kernel, and two kernels that are the same but for them don't exist. What no builder can know, since fusion or a
  * chain made it, the pass `recognise` finds.
  *
- * All roles are numbers of the kernel's dims, instructions, stages or operands; -1: nobody plays that part.
+ * All roles are numbers of the kernel's dims, instructions, stages or operands; -1: nobody plays that part. Sets of
+ * dims have a bit each.
  */
 #ifndef TCC_ROLES_H
 #define TCC_ROLES_H
 
 struct kn_kernel;
 struct kn_insn;
-struct kn_contraction;
 
-enum kn_role_kind { KN_ROLE_DIM, KN_ROLE_INSN, KN_ROLE_STAGE, KN_ROLE_OPERAND };
+enum kn_role_kind { KN_ROLE_DIM, KN_ROLE_DIMS, KN_ROLE_INSN, KN_ROLE_STAGE, KN_ROLE_OPERAND };
 
-/* R(kind, name, [n]): n of them, side by side; empty: one. */
+/* R(kind, name, [n]): n of them, side by side; empty: one. DIMS: a bit set. */
+
+/* A contraction: its first stage is a sum of products of two loads, and nothing else is reduced there; no later stage
+ * has inner dims. */
+#define KN_CONTRACTION_ROLES(R)                                                                                       \
+    R(INSN, factor, [2])    /* of the product: loads, or casts of them; the first is A's, the other B's */            \
+    R(INSN, load, [2])                                                                                                \
+    R(INSN, mul, )                                                                                                    \
+    R(INSN, reduce, )                                                                                                 \
+    R(DIMS, batch, )        /* in both factors and the result */                                                      \
+    R(DIMS, m, )            /* in A only */                                                                           \
+    R(DIMS, n, )            /* in B only */                                                                           \
+    R(DIMS, k, )            /* summed */
 
 /* A score: what the product of a query and a key becomes, which is weighed. */
 #define KN_SCORE_ROLES(R)                                                                                             \
@@ -117,7 +129,13 @@ enum { KN_MAX_REDUCTIONS = 4 };
     R(INSN, top, )          /* reductions */                                                                          \
     R(INSN, sum, )
 
-#define KN_ROLE_MEMBER(kind, name, n) int name n;
+#define KN_ROLE_TYPE_DIM int
+#define KN_ROLE_TYPE_DIMS uint32_t
+#define KN_ROLE_TYPE_INSN int
+#define KN_ROLE_TYPE_STAGE int
+#define KN_ROLE_TYPE_OPERAND int
+#define KN_ROLE_MEMBER(kind, name, n) KN_ROLE_TYPE_##kind name n;
+struct kn_contraction { KN_CONTRACTION_ROLES(KN_ROLE_MEMBER) };
 struct kn_score { KN_SCORE_ROLES(KN_ROLE_MEMBER) };
 struct kn_attention { struct kn_score is; KN_ATTENTION_ROLES(KN_ROLE_MEMBER) };
 struct kn_attention_grad { struct kn_score is; KN_ATTENTION_GRAD_ROLES(KN_ROLE_MEMBER) };
@@ -128,11 +146,13 @@ struct kn_softmax { KN_SOFTMAX_ROLES(KN_ROLE_MEMBER) };
 #undef KN_ROLE_MEMBER
 
 enum kn_form {
-    KN_NO_FORM, KN_ATTENTION, KN_ATTENTION_GRAD, KN_WINOGRAD, KN_SCATTER, KN_REDUCTION, KN_SOFTMAX, KN_NFORMS
+    KN_NO_FORM, KN_CONTRACTION, KN_ATTENTION, KN_ATTENTION_GRAD, KN_WINOGRAD, KN_SCATTER, KN_REDUCTION, KN_SOFTMAX,
+    KN_NFORMS
 };
 struct kn_roles {
     enum kn_form form;
     union {                          /* by form */
+        struct kn_contraction contraction;
         struct kn_attention attention;
         struct kn_attention_grad attention_grad;
         struct kn_winograd winograd;
@@ -144,21 +164,20 @@ struct kn_roles {
 
 /* That form, nobody playing any part yet. */
 struct kn_roles kn_roles_of(enum kn_form form);
-/* The form and roles that a kernel's structure says, whatever is written down; false: it has none. */
+/* The roles that a kernel of that form has by its structure, whatever is written down; false: it is none. */
+bool kn_find_form(const struct kn_kernel *k, enum kn_form form, struct kn_roles *r);
+/* The same of the first form of which it is; false: it has none. */
 bool kn_find_roles(const struct kn_kernel *k, struct kn_roles *r);
 /* Has the kernel no form, or the roles that are written down? */
 bool kn_roles_hold(const struct kn_kernel *k);
 /* After instructions, stages and operands have got other numbers: the new ones by the old. */
 void kn_renumber_roles(struct kn_roles *r, const int *insn, const int *stage, const int *operand);
-/* Is any part of that form played by a dim? */
+/* Is any part of that form played by dims? */
 bool kn_names_dims(enum kn_form form);
 
-/* Contractions (struct kn_contraction). What the structure says: stage 0 is a sum of products of two loads, and no
- * later stage has inner dims; false: it is none. Is what is written down so? A launch may go on with other rows behind
- * the contraction: its dims and instructions are what counts. */
-bool kn_find_contraction(const struct kn_kernel *k, struct kn_contraction *c);
-bool kn_contraction_holds(const struct kn_kernel *k);
-/* Along the sum nothing else is computed, stored or bound, nothing is repeated, and there are no row buffers. */
+/* Is it a contraction of which results run along dims of one factor alone? */
+bool kn_is_product(const struct kn_kernel *k);
+/* A contraction along whose sum nothing else is stored or bound; nothing is repeated, and there are no row buffers. */
 bool kn_only_multiplies(const struct kn_kernel *k);
 
 /* The stage that an instruction stands in; -1: none. */

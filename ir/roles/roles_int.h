@@ -20,12 +20,15 @@ bool kn_same_element(const struct kn_insn *a, const struct kn_insn *b);
 /* What the instruction is a cast of, or it. */
 int kn_without_casts(const struct kn_kernel *k, int insn);
 int *kn_role(struct kn_roles *r, const struct kn_role_row *row, int i);
+/* Is the part played, by that number, or by any of that set? */
+bool kn_role_is_played(const struct kn_role_row *row, int is);
 
+bool kn_find_contraction(const struct kn_kernel *k, struct kn_roles *r);        /* contraction.c */
 bool kn_find_attention(const struct kn_kernel *k, struct kn_roles *r);          /* attention.c */
 bool kn_find_attention_grad(const struct kn_kernel *k, struct kn_roles *r);
 bool kn_find_winograd(const struct kn_kernel *k, struct kn_roles *r);           /* winograd.c */
 bool kn_find_scatter(const struct kn_kernel *k, struct kn_roles *r);            /* scatter.c */
-bool kn_find_reduction(const struct kn_kernel *k, struct kn_roles *r);          /* contraction.c */
+bool kn_find_reduction(const struct kn_kernel *k, struct kn_roles *r);
 bool kn_find_softmax(const struct kn_kernel *k, struct kn_roles *r);            /* softmax.c */
 
 #endif

@@ -384,28 +384,25 @@ static bool read_split(struct reader *r)
 
 /* == Schedule == */
 
+/* As older texts have the roles of a contraction. */
 static bool read_contraction(struct reader *r)
 {
-    struct kn_contraction *c = &r->k->contraction;
-    struct parser *p = r->p;
-    int32_t a, b, v[4];
+    static const char *const sets[] = {"batch", "m", "n", "k"};
+    struct kn_contraction *c = &r->k->roles.contraction;
+    int a, b, *const parts[] = {&c->load[0], &c->load[1], &c->mul, &c->reduce};
+    uint32_t *const dims[] = {&c->batch, &c->m, &c->n, &c->k};
+    r->k->roles = kn_roles_of(KN_CONTRACTION);
     if (!read_operand_name(r, &a) || !read_operand_name(r, &b))
         return false;
-    for (int i = 0; i < 4; i++) {
-        if (!read_value(r, &v[i]))
+    for (int i = 0; i < 4; i++)
+        if (!read_value(r, parts[i]))
             return false;
-    }
-    *c = (struct kn_contraction){
-        .present = true, .a = a, .b = b, .load_a = v[0], .load_b = v[1], .mul = v[2], .reduce = v[3]};
-    if (!lex_expect_word(p, "batch") || !read_dim_set(r, &c->batch) || !lex_expect_word(p, "m") ||
-        !read_dim_set(r, &c->m) || !lex_expect_word(p, "n") || !read_dim_set(r, &c->n) || !lex_expect_word(p, "k") ||
-        !read_dim_set(r, &c->k))
-        return false;
-    enum tcc_dtype partial = TCC_NONE;
-    if (lex_take_word(p, "partial") && !parse_dtype(p, &partial))
-        return false;
-    c->partial = partial;
-    return true;
+    for (int i = 0; i < 2; i++)
+        c->factor[i] = r->insns.at[c->mul].arg[i];
+    for (int i = 0; i < 4; i++)
+        if (!lex_expect_word(r->p, sets[i]) || !read_dim_set(r, dims[i]))
+            return false;
+    return !lex_take_word(r->p, "partial") || parse_dtype(r->p, &r->k->partial);
 }
 
 static bool read_role(struct reader *r, enum kn_role_kind kind, int *out)
@@ -413,6 +410,8 @@ static bool read_role(struct reader *r, enum kn_role_kind kind, int *out)
     struct token at = r->p->tok;
     const char *name;
     int64_t number;
+    if (kind == KN_ROLE_DIMS)
+        return read_dim_set(r, (uint32_t *)out);
     if (lex_take(r->p, '-'))
         return true;
     if (kind == KN_ROLE_OPERAND)
@@ -550,6 +549,8 @@ static bool read_item(struct reader *r)
         return read_contraction(r);
     if (lex_take_word(p, "roles"))
         return read_roles(r);
+    if (lex_take_word(p, "sums"))
+        return parse_dtype(p, &r->k->partial);
     if (lex_take_word(p, "schedule"))
         return read_schedule(r);
     if (lex_take_word(p, "tiles"))

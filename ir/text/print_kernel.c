@@ -249,27 +249,11 @@ static void print_operand(FILE *out, const struct kn_operand *o, int i)
     print_exprs(out, "[", o->rank, o->dims, "]\n");
 }
 
-static void print_contraction(FILE *out, const struct kn_kernel *k)
-{
-    const struct kn_contraction *c = &k->contraction;
-    const char *const names[] = {" batch", " m", " n", " k"};
-    const uint32_t sets[] = {c->batch, c->m, c->n, c->k};
-    if (!c->present)
-        return;
-    fprintf(out, "  contraction o%d o%d %%%d %%%d %%%d %%%d", c->a, c->b, c->load_a, c->load_b, c->mul, c->reduce);
-    for (int i = 0; i < 4; i++) {
-        fputs(names[i], out);
-        fputc(' ', out);
-        print_dim_set(out, k, sets[i]);
-    }
-    if (c->partial)
-        fprintf(out, " partial %s", tcc_dtype_name((enum tcc_dtype)c->partial));
-    fputc('\n', out);
-}
-
 static void print_role(FILE *out, const struct kn_kernel *k, enum kn_role_kind kind, int number)
 {
-    if (number < 0)
+    if (kind == KN_ROLE_DIMS)
+        print_dim_set(out, k, (uint32_t)number);
+    else if (number < 0)
         fputc('-', out);
     else if (kind == KN_ROLE_DIM)
         ir_print_expr(out, k->dims[number].var);
@@ -288,7 +272,7 @@ static void print_roles(FILE *out, const struct kn_kernel *k)
     fprintf(out, "  roles %s", kn_forms[r.form].name);
     for (const struct kn_role_row *row = kn_forms[r.form].roles; row->name; row++) {
         int n = row->n; /* without those at the end that nobody plays */
-        while (n && *kn_role(&r, row, n - 1) < 0)
+        while (n && !kn_role_is_played(row, *kn_role(&r, row, n - 1)))
             n--;
         if (!n)
             continue;
@@ -388,8 +372,9 @@ void kn_print_kernel(FILE *out, const struct kn_kernel *k)
         fputs("  }\n", out);
     }
     print_required(out, k);
-    print_contraction(out, k);
     print_roles(out, k);
+    if (k->partial)
+        fprintf(out, "  sums %s\n", tcc_dtype_name(k->partial));
     print_split(out, k);
     print_schedule(out, k);
     print_line(out, "tiles", k->tiles);

@@ -77,19 +77,13 @@ static int64_t extent(const struct kn_kernel *k, int d)
     return ir_const_or(k->dims[d].extent, 0);
 }
 
-/* Is it run as a product? */
-static bool is_product(const struct kn_kernel *k)
-{
-    return k->contraction.present && (k->contraction.m | k->contraction.n);
-}
-
 /* The rows that two kernels have in common: outer dims in front. 0: none. A map over one dim is cut in the other
  * kernel's. */
 static int common_rows(const struct kn_kernel *a, const struct kn_kernel *b, const struct kn_kernel **like)
 {
     int na = outer_dims(a), nb = outer_dims(b), n = na < nb ? na : nb;
     bool flat_a = is_map(a) && na == 1, flat_b = is_map(b) && nb == 1;
-    if ((is_map(a) && is_map(b)) || !na || !nb || is_product(b) || (is_product(a) && !is_map(b)))
+    if ((is_map(a) && is_map(b)) || !na || !nb || kn_is_product(b) || (kn_is_product(a) && !is_map(b)))
         return 0; /* the first are merge.c's */
     *like = is_map(a) ? b : a;
     if (flat_a || flat_b) {
@@ -398,12 +392,13 @@ static bool join(struct lw *lw, void *uses, struct kn_step *a, const struct kn_s
         x.operand[i] = add_operand(&x, &ka->operands[i], arg_of(a, i));
     x.c.from = ka;
     copy_stages(&x, ka, map, all, NULL);
-    if (is_product(ka)) { /* a map over its results' points goes on behind the sum */
+    if (kn_is_product(ka)) { /* a map over its results' points goes on behind the sum */
         k->kind = ka->kind;
-        k->contraction = ka->contraction;
+        k->roles = ka->roles;
+        k->partial = ka->partial;
     }
     x.c.from = kb;
-    if (!place_dims(&x, kb, map, &all) || (is_product(ka) && all))
+    if (!place_dims(&x, kb, map, &all) || (kn_is_product(ka) && all))
         return false;
     if (!find_rows(&x, a, b, from))
         return false;

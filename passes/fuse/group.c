@@ -301,13 +301,13 @@ static bool linear_load(struct lw *lw, const struct kn_kernel *k, const struct k
 
 static void store_views(struct lw *lw, const struct ir_node *anchor, struct lw_group *g)
 {
-    const struct kn_contraction *c = &g->kernel->contraction;
-    int loads[2] = {c->load_a, c->load_b};
+    const struct kn_roles *r = &g->kernel->roles;
     for (int i = 0; i < 2; i++) {
         struct ir_value *v = anchor->in[i].value;
         while (v->def && v->def->op == IR_cast)
             v = v->def->in[0].value;
-        if (!c->present || (!linear_load(lw, g->kernel, &g->kernel->insns[loads[i]]) && !lw->layout[v->id]))
+        if (r->form != KN_CONTRACTION ||
+            (!linear_load(lw, g->kernel, &g->kernel->insns[r->contraction.load[i]]) && !lw->layout[v->id]))
             if (v->def && lw_is_view(v->def))
                 lw->live_out[v->id] = lw->materialised[v->id] = true;
     }

@@ -12,7 +12,7 @@ enum { LEAST_POINTS = 256 /* of a row */, LEAST_ROWS = 128 };
 static bool plain(const struct kn_step *s)
 {
     const struct kn_kernel *k = s->kernel;
-    if (s->kind != TCC_STEP_LAUNCH || s->nregions || k->custom || k->contraction.present || k->split.combine)
+    if (s->kind != TCC_STEP_LAUNCH || s->nregions || k->custom || k->roles.form == KN_CONTRACTION || k->split.combine)
         return false;
     for (int i = 0; i < k->noperands; i++)
         if (k->operands[i].use != KN_IN && k->operands[i].use != KN_OUT)

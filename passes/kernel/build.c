@@ -30,7 +30,8 @@ void kb_reset(struct kb *k, struct lw *lw, const struct lw_group *group)
     KEEP_ROOM(insns)
     KEEP_ROOM(stages)
     KEEP_ROOM(order)
-    KEEP_ROOM(memo) KEEP_ROOM(guard_sets) KEEP_ROOM(locals) KEEP_ROOM(needs) KEEP_ROOM(reads)
+    KEEP_ROOM(memo)
+    KEEP_ROOM(guard_sets) KEEP_ROOM(locals) KEEP_ROOM(needs) KEEP_ROOM(reads)
 #undef KEEP_ROOM
         VEC_PUSH(k->ctx, k->guard_sets, (__typeof__(*k->guard_sets.at)){0});
     VEC_PUSH(k->ctx, k->insns,
@@ -369,7 +370,7 @@ bool lw_build(struct lw *lw, struct lw_group *g)
     if (g->kernel->kind != IR_K_WINDOW && g->kernel->kind != IR_K_ATTENTION && lw->fuse && !g->collects)
         lw_collapse(lw, g->kernel);
     lw_settle_roles(g->kernel);
-    if (kn_find_contraction(g->kernel, &g->kernel->contraction) && g->anchor)
-        g->kernel->contraction.partial = partial_of(g->anchor);
+    if (!g->kernel->roles.form && kn_find_form(g->kernel, KN_CONTRACTION, &g->kernel->roles) && g->anchor)
+        g->kernel->partial = partial_of(g->anchor);
     return true;
 }

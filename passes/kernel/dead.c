@@ -53,8 +53,6 @@ void lw_remove_operand(struct kn_kernel *k, int *args, int operand)
         }
     }
     k->noperands--;
-    k->contraction.a -= k->contraction.a > operand;
-    k->contraction.b -= k->contraction.b > operand;
     memmove(k->operands + operand, k->operands + operand + 1, (size_t)(k->noperands - operand) * sizeof *k->operands);
     memmove(args + operand, args + operand + 1, (size_t)(k->noperands - operand) * sizeof *args);
 }

@@ -63,11 +63,9 @@ static double points(const struct kn_kernel *k, uint32_t dims)
 bool lw_find_cut(const struct kn_kernel *k, int least, struct lw_cut *c)
 {
     *c = (struct lw_cut){.inner = ~0u};
-    const struct kn_contraction *roles = &k->contraction; /* templates run products, but small ones */
-    bool product =
-        roles->present && (roles->m | roles->n) && points(k, roles->m) >= least && points(k, roles->n) >= least;
-    bool sums =
-        k->kind == IR_K_REDUCE || (k->kind == IR_K_CONTRACT && !k->contraction.partial); /* of a row and a column */
+    const struct kn_contraction *roles = &k->roles.contraction; /* templates run products, but small ones */
+    bool product = kn_is_product(k) && points(k, roles->m) >= least && points(k, roles->n) >= least;
+    bool sums = k->kind == IR_K_REDUCE || (k->kind == IR_K_CONTRACT && !k->partial); /* of a row and a column */
     if (!sums || product || k->split.combine || k->ndims == KN_MAX_DIMS)
         return false;
     for (int o = 0; o < k->noperands; o++)

@@ -309,8 +309,6 @@ static void merge_operands(struct kn_step *s, int arg, int in, int out)
     for (int i = in; i + 1 < k->noperands; i++)
         k->operands[i] = k->operands[i + 1];
     k->noperands--;
-    k->contraction.a -= k->contraction.a > in;
-    k->contraction.b -= k->contraction.b > in;
     for (int i = arg; i + 1 < s->nargs; i++)
         s->args[i] = s->args[i + 1];
     s->nargs--;

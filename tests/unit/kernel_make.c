@@ -151,8 +151,8 @@ struct kn_kernel *km_matmul(struct ir_ctx *ctx, const struct km_matmul *v)
         r = word(m, IR_add, word(m, IR_mul, r, constant(m, 0.75)), constant(m, 0.25));
     access_insn(m, KN_STORE, 3, INDEX(b, i, j), r);
     end(m);
-    k->contraction = (struct kn_contraction){
-        true, 0, 1, la, lb, mul, red, v->panel ? 0 : 1, v->panel ? 3 : 2, 4, set, v->half ? TCC_F16 : TCC_NONE};
+    kn_find_roles(k, &k->roles);
+    k->partial = v->half ? TCC_F16 : TCC_NONE;
     return k;
 }
 
@@ -220,8 +220,7 @@ struct kn_kernel *km_conv(struct ir_ctx *ctx, const struct km_conv *v)
         r = word(m, IR_max, constant(m, 0), r);
     access_insn(m, KN_STORE, 3, INDEX(n, b, y, x, l), r);
     end(m);
-    k->contraction = (struct kn_contraction){
-        true, 0, 1, la, lb, mul, red, v->depthwise ? 18 : 0, 13, v->depthwise ? 0 : 18, set, TCC_NONE};
+    kn_find_roles(k, &k->roles);
     return k;
 }
 
@@ -250,7 +249,7 @@ static struct kn_kernel *last_conv(struct ir_ctx *ctx, const struct km_conv *v)
     int mul = word(m, IR_mul, a2, b2), red = reduce(m, KN_SUM, mul, set);
     access_insn(m, KN_STORE, 2, INDEX(n, y, x, o), v->relu ? word(m, IR_max, constant(m, 0), red) : red);
     end(m);
-    k->contraction = (struct kn_contraction){true, 0, 1, la, lb, mul, red, 0, 7, 8, set, TCC_NONE};
+    kn_find_roles(k, &k->roles);
     return k;
 }
 
@@ -282,8 +281,7 @@ struct kn_kernel *km_plain_conv(struct ir_ctx *ctx, const struct km_conv *v, int
     int mul = word(m, IR_mul, a2, b2), red = reduce(m, KN_SUM, mul, set);
     access_insn(m, KN_STORE, 2, INDEX(n, o, y, x), v->relu ? word(m, IR_max, constant(m, 0), red) : red);
     end(m);
-    k->contraction = (struct kn_contraction){
-        true, 0, 1, la, lb, mul, red, groups > 1 ? 2 : 0, 13, groups > 1 ? 0 : 2, set, TCC_NONE};
+    kn_find_roles(k, &k->roles);
     return k;
 }
 

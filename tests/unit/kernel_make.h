@@ -17,7 +17,7 @@ struct km_matmul {
     bool relu;                       /* out = relu(out + bias) */
     bool longer;                     /* 24 times out = out * 0.75 + 0.25: an epilogue that is run by rows */
     bool dynamic;                    /* m is a symbol; pass its value as the one size */
-    bool half;                       /* sums of f16 may be kept in f16 for a while (struct kn_contraction's partial) */
+    bool half;                       /* sums of f16 may be kept in f16 for a while (struct kn_kernel's partial) */
     /* of a and b; bf16 is cast to f32 first, bytes to i32, the type of their products. 0: f32 */
     enum tcc_dtype dtype;
     enum tcc_dtype dtype_b;          /* b's, where it differs */

@@ -650,7 +650,7 @@ static void print_counts(const struct prove *p, const struct kn_kernel *k, FILE 
     for (int i = 0; i < k->schedule.nparams; i++)
         if (!strcmp(k->schedule.params[i].key, "width"))
             width = k->schedule.params[i].value;
-    int a = k->contraction.present ? k->insns[k->contraction.load_a].dtype : -1;
+    int a = k->roles.form == KN_CONTRACTION ? k->insns[k->roles.contraction.load[0]].dtype : -1;
     fprintf(out, "counts %s @%s schedule %s width %lld factors %s", records_string(p->image, p->image->machine),
             ir_shown(k->name), k->schedule.how, (long long)width, a < 0 ? "none" : tcc_dtype_name((enum tcc_dtype)a));
     fprintf(out, " requests %llu sectors %llu ideally %llu wavefronts %llu ideally %llu mma %llu operations %lld\n",
