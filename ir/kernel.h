@@ -229,7 +229,17 @@ static inline bool kn_is_cast_of(const struct kn_kernel *k, int insn, int load)
 /* Is it a load or store of the operand? */
 static inline bool kn_accesses(const struct kn_insn *n, int operand)
 { return (n->code == KN_LOAD || n->code == KN_STORE) && n->operand == operand; }
-/* In its expression, bound, indexes or guards; in the guards alone (plan/query.c). */
+/* What a kernel does (plan/query.c). Has an instruction, of a stage or of all, one of these codes; has an operand one
+ * of these uses? They are bits. */
+#define KN_BIT(number) (1u << (number))
+bool kn_stage_has(const struct kn_kernel *k, const struct kn_stage *s, uint32_t codes);
+bool kn_has(const struct kn_kernel *k, uint32_t codes);
+bool kn_has_operand(const struct kn_kernel *k, uint32_t uses);
+/* Is there one stage, which has no dims of its own: each point by itself? */
+bool kn_is_map(const struct kn_kernel *k);
+/* Does an index that is read at run time (KN_INDEX) stand in the expression? */
+bool kn_is_gathered(const struct kn_kernel *k, ir_expr e);
+/* In its expression, bound, indexes or guards; in the guards alone. */
 bool kn_insn_uses(const struct kn_insn *n, ir_expr sym);
 bool kn_guards_use(const struct kn_insn *n, ir_expr sym);
 /* operand[index] as one number of elements: the sum of index[p] * the product of the later dims (plan/query.c). */

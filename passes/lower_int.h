@@ -337,6 +337,7 @@ void lw_elide_writes(struct lw *lw, struct kn_entry *e);
 struct lw_cut { int first; uint32_t inner; };
 bool lw_find_cut(const struct kn_kernel *k, int least, struct lw_cut *c);
 uint32_t lw_outer_dims(const struct kn_kernel *k);       /* bit set */
+double lw_points(const struct kn_kernel *k, uint32_t dims);      /* of those dims, at least 1 */
 /* prefix.c: the instruction of a kernel that does nothing but run it along a dim of known extent, which may then be
  * cut; -1: none. */
 int lw_find_scan(const struct kn_kernel *k);

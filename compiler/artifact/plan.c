@@ -508,14 +508,13 @@ const char *artifact_entry_name(const struct kn_program *p, int i)
 static uint32_t cost_flags(const struct kn_kernel *k)
 {
     for (int i = 0; i < k->ninsns; i++)
-        if (k->insns[i].code == KN_INDEX || k->insns[i].code == KN_SORT ||
-            (k->insns[i].code == KN_SCALAR && ir_is_expensive(k->insns[i].op)))
+        if (k->insns[i].code == KN_SCALAR && ir_is_expensive(k->insns[i].op))
             return 0;
-    if (k->custom)
+    if (k->custom || kn_has(k, KN_BIT(KN_INDEX) | KN_BIT(KN_SORT)))
         return 0;
     if (k->roles.form == KN_CONTRACTION)
         return TCC_KERNEL_PRODUCT;
-    return k->nstages == 1 && !k->stages[0].inner ? TCC_KERNEL_LIGHT : 0;
+    return kn_is_map(k) ? TCC_KERNEL_LIGHT : 0;
 }
 
 /* Operands in memory are a launch's arguments; local ones are none. */
@@ -530,10 +529,7 @@ static void write_kernel(struct plan_writer *w, const struct kn_kernel *k)
     for (int i = 0; i < k->noperands; i++)
         if (k->operands[i].use != KN_LOCAL)
             list_of[n++] = uses[k->operands[i].use];
-    uint32_t flags = cost_flags(k);
-    for (int i = 0; i < k->ninsns; i++)
-        if (k->insns[i].code == KN_INDEX)
-            flags |= TCC_KERNEL_FAULTS;
+    uint32_t flags = cost_flags(k) | (kn_has(k, KN_BIT(KN_INDEX)) ? TCC_KERNEL_FAULTS : 0);
     VEC_PUSH(w->ctx, w->kernels, (struct tcc_pkernel){plan_string(w, k->name), flags, plan_list(w, n, list_of)});
 }
 

@@ -215,9 +215,8 @@ static bool may_vectorise(const struct chooser *c, int dim)
 {
     const struct kn_kernel *k = c->k;
     int store;
-    for (int i = 0; i < k->ninsns && k->dims[dim].role == KN_OUTER; i++)
-        if (k->insns[i].code == KN_SORT) /* of one point's row */
-            return false;
+    if (k->dims[dim].role == KN_OUTER && kn_has(k, KN_BIT(KN_SORT))) /* of one point's row */
+        return false;
     if (k->dims[dim].role == KN_OUTER &&
         stores_in_order(c, &store)) /* what owners scatter to lies side by side, for all lanes by one index */
         return access_stride(c, store, dim, 1) == 1 && !picks_index(c, dim);

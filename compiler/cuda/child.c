@@ -43,14 +43,6 @@ static LLVMTargetMachineRef target_machine(const struct job *j)
                                    LLVMRelocDefault, LLVMCodeModelDefault);
 }
 
-static bool may_fault(const struct kn_kernel *k)
-{
-    for (int i = 0; i < k->ninsns; i++)
-        if (k->insns[i].code == KN_INDEX)
-            return true;
-    return false;
-}
-
 static int kernel_number(const struct kn_program *p, const struct kn_kernel *k)
 {
     int i = 0;
@@ -69,7 +61,7 @@ static void find_stops(const struct kn_program *p, const struct kn_steps *steps,
         for (int v = 0; v < s->nversions; v++)
             writes = writes || s->versions[v].makes >= 0;
         int k = s->kind == TCC_STEP_LAUNCH && writes ? kernel_number(p, s->kernel) : p->nkernels;
-        if (k < p->nkernels && !may_fault(p->kernels[k]))
+        if (k < p->nkernels && !kn_has(p->kernels[k], KN_BIT(KN_INDEX)))
             stops[k] = true;
         for (int r = 0; r < s->nregions; r++)
             find_stops(p, &s->regions[r].steps, stops);
@@ -199,7 +191,7 @@ const char *cuda_ptx(struct ir_ctx *ctx, const struct kn_program *p, const bool 
     bool any = false;
     j.stops = IR_NEWN(ctx, p->nkernels + 1, bool);
     for (int i = 0; i < p->nkernels; i++)
-        any = any || may_fault(p->kernels[i]);
+        any = any || kn_has(p->kernels[i], KN_BIT(KN_INDEX));
     for (int i = 0; i < p->nentries && any; i++)
         find_stops(p, &p->entries[i].steps, j.stops);
     if (!j.machine || !child_run(ctx, 1, 1, ptx_child, &j))

@@ -168,7 +168,7 @@ static int64_t inner_points(struct ir_ctx *ctx, const struct kn_kernel *k, int *
             if (!follows(k, offset, stage->inner)) /* the same for all inner points: one access for many */
                 continue;
             bool near = em_lane_stride(ctx, offset, k->dims[last].var, 32, true, &stride);
-            *along += near && (stride == 1 || (stride == -1 && cuda_scans(k, stage)));
+            *along += near && (stride == 1 || (stride == -1 && kn_stage_has(k, stage, KN_BIT(KN_SCAN))));
             *along -= outer >= 0 && em_lane_stride(ctx, offset, k->dims[outer].var, 32, true, &stride) && stride == 1;
         }
     }
@@ -178,12 +178,13 @@ static int64_t inner_points(struct ir_ctx *ctx, const struct kn_kernel *k, int *
 /* May inner points run in any order, scans aside, and are all values ones that threads can hand over? */
 bool cuda_may_group(const struct kn_kernel *k)
 {
+    /* a scan's points come in order: nothing else is combined there */
+    const uint32_t combine = KN_BIT(KN_REDUCE) | KN_BIT(KN_ARGREDUCE), scan = KN_BIT(KN_SCAN);
     for (int s = 0; s < k->nstages; s++)
-        if (k->stages[s].repeat)
+        if (k->stages[s].repeat || (kn_stage_has(k, &k->stages[s], scan) && kn_stage_has(k, &k->stages[s], combine)))
             return false;
-    for (int i = 0; i < k->noperands; i++)
-        if (k->operands[i].use == KN_INOUT)
-            return false;
+    if (kn_has_operand(k, KN_BIT(KN_INOUT)))
+        return false;
     for (int i = 0; i < k->ninsns; i++) /* a scatter: its points are in order */
         for (int j = 0; j < i && k->insns[i].code == KN_STORE; j++)
             if (k->insns[j].code == KN_INDEX && kn_insn_uses(&k->insns[i], k->insns[j].expr))
@@ -191,20 +192,7 @@ bool cuda_may_group(const struct kn_kernel *k)
     for (int i = 0; i < k->ninsns; i++)
         if (k->insns[i].dtype == TCC_C128)
             return false;
-    for (int s = 0; s < k->nstages; s++)
-        for (int i = k->stages[s].first; i < k->stages[s].last;
-             i++) /* a scan's points come in order: nothing else is combined there */
-            if ((k->insns[i].code == KN_REDUCE || k->insns[i].code == KN_ARGREDUCE) && cuda_scans(k, &k->stages[s]))
-                return false;
     return true;
-}
-
-static bool sorts(const struct kn_kernel *k)
-{
-    for (int i = 0; i < k->ninsns; i++)
-        if (k->insns[i].code == KN_SORT)
-            return true;
-    return false;
 }
 
 int cuda_stage_width(struct ir_ctx *ctx, const struct kn_kernel *k, const struct kn_stage *s, int width, int *align)
@@ -222,12 +210,9 @@ static int group_width(struct ir_ctx *ctx, const struct kn_kernel *k, int group,
 {
     enum { MOST_LOADS = 16 }; /* for each of which vectors are in registers at a time */
     int most = 1, width, best = 1, loads = 0;
-    for (int i = 0; i < k->ninsns; i++) {
-        if (k->insns[i].code == KN_SORT || k->insns[i].code == KN_SCAN)
-            return 1;
+    for (int i = 0; i < k->ninsns; i++)
         loads += k->insns[i].code == KN_LOAD;
-    }
-    if (k->split.combine || loads > MOST_LOADS)
+    if (kn_has(k, KN_BIT(KN_SORT) | KN_BIT(KN_SCAN)) || k->split.combine || loads > MOST_LOADS)
         return 1;
     for (int i = 0; i < k->ninsns; i++)
         if ((k->insns[i].code == KN_STORE || k->insns[i].code == KN_LOAD) && k->insns[i].nindex) {
@@ -251,10 +236,9 @@ static int rows_group(const struct kn_kernel *k, int64_t inner, int group)
     int stages = 0;
     for (int i = 0; i < k->nstages; i++)
         stages += k->stages[i].inner != 0;
-    for (int i = 0; i < k->noperands; i++)
-        if (k->operands[i].use == KN_LOCAL)
-            return group;
-    return group == 1 || k->split.combine || stages < 2 || inner < LONG ? group : inner < LONGER ? 256 : 512;
+    return kn_has_operand(k, KN_BIT(KN_LOCAL)) || group == 1 || k->split.combine || stages < 2 || inner < LONG ? group
+           : inner < LONGER                                                                                    ? 256
+                                                                                                               : 512;
 }
 
 static int group_size(struct ir_ctx *ctx, const struct kn_kernel *k)
@@ -266,7 +250,7 @@ static int group_size(struct ir_ctx *ctx, const struct kn_kernel *k)
     for (int d = 0; d < em_nouter(k) && outer < (1 << 30); d++)
         outer *= extent(k, d);
     inner = inner_points(ctx, k, &along);
-    if (sorts(k))
+    if (kn_has(k, KN_BIT(KN_SORT)))
         return inner < WARP_SORTED ? 32 : 256;
     if (inner < WARP_INNER || (along <= 0 && (outer >= BLOCK_OUTER || inner < BLOCK_INNER)))
         return 1;

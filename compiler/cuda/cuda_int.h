@@ -229,7 +229,6 @@ void cuda_emit_attention_sum(struct cuda_fn *f);     /* attention_split.c: of ke
 ir_expr cuda_attention_scratch(struct ir_ctx *ctx, const struct kn_kernel *k, int split);
 ir_expr cuda_attention_results(struct ir_ctx *ctx, const struct kn_kernel *k, ir_expr rows);
 /* scan.c: a stage of a group's that holds running combinations. */
-bool cuda_scans(const struct kn_kernel *k, const struct kn_stage *stage);
 void cuda_scan_stage(struct cuda_fn *f, const struct kn_stage *stage);
 
 /* -- Children (child.c)

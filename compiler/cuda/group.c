@@ -247,7 +247,7 @@ static void run_stage(struct cuda_fn *f, const struct kn_stage *s)
         run_uniform(f, s);
         return;
     }
-    if (cuda_scans(e->k, s)) {
+    if (kn_stage_has(e->k, s, KN_BIT(KN_SCAN))) {
         cuda_scan_stage(f, s);
         return;
     }

@@ -136,14 +136,6 @@ static V by_one(struct scan *s, V x)
     return get(s, own);
 }
 
-bool cuda_scans(const struct kn_kernel *k, const struct kn_stage *stage)
-{
-    for (int i = stage->first; i < stage->last; i++)
-        if (k->insns[i].code == KN_SCAN)
-            return true;
-    return false;
-}
-
 /* One instruction at this thread's point, which is there where `inside` says so. */
 static void step(struct scan *s, int i, V inside)
 {

@@ -17,10 +17,7 @@ bool cuda_is_turned(struct ir_ctx *ctx, const struct kn_kernel *k, int insn, int
     if (n->code != KN_LOAD)
         return false;
     ir_expr offset = kn_flat_offset(ctx, &k->operands[n->operand], n->index);
-    for (int i = 0; i < insn; i++)
-        if (k->insns[i].code == KN_INDEX && ir_uses_sym(offset, k->insns[i].expr))
-            return false;
-    if (!ir_uses_sym(offset, k->dims[vector].var))
+    if (kn_is_gathered(k, offset) || !ir_uses_sym(offset, k->dims[vector].var))
         return false;
     bool here = em_lane_stride(ctx, offset, k->dims[vector].var, SIDE, true, &stride) && stride <= 1 && stride >= -1;
     return !here && em_lane_stride(ctx, offset, k->dims[along].var, SIDE, true, &stride) && stride == 1;

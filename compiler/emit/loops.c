@@ -243,11 +243,9 @@ static bool plan_parts(struct stage_run *r)
 static int loops_stage_dim(const struct kn_kernel *k, struct em_nest nest, const struct kn_stage *s)
 {
     int vector = nest.vector;
-    if (vector < 0 || k->dims[vector].role != KN_INNER || nest.width <= 1 || !s->inner)
+    if (vector < 0 || k->dims[vector].role != KN_INNER || nest.width <= 1 || !s->inner ||
+        kn_stage_has(k, s, KN_BIT(KN_SCAN)))
         return -1;
-    for (int i = s->first; i < s->last; i++)
-        if (k->insns[i].code == KN_SCAN)
-            return -1;
     return s->inner >> vector & 1 ? vector : 31 - __builtin_clz(s->inner);
 }
 
@@ -431,21 +429,15 @@ int loops_row_dim(const struct kn_kernel *k, struct em_nest nest)
 {
     int dim = em_nouter(k) - 1, sums = 0;
     if (nest.rows < 2 || nest.vector < 0 || k->dims[nest.vector].role != KN_INNER || dim < 0 || k->split.combine ||
-        !k->stages[0].inner || k->dims[dim].role != KN_OUTER)
+        !k->stages[0].inner || k->dims[dim].role != KN_OUTER || kn_has_operand(k, KN_BIT(KN_LOCAL)) ||
+        kn_has(k, KN_BIT(KN_ARGREDUCE) | KN_BIT(KN_SCAN) | KN_BIT(KN_SORT) | KN_BIT(KN_INDEX)) ||
+        kn_stage_has(k, &k->stages[0], KN_BIT(KN_STORE)))
         return -1;
     for (int s = 1; s < k->nstages; s++)
         if (k->stages[s].inner || k->stages[s].repeat)
             return -1;
-    for (int i = 0; i < k->ninsns; i++) {
-        int code = k->insns[i].code;
-        if (code == KN_ARGREDUCE || code == KN_SCAN || code == KN_SORT || code == KN_INDEX ||
-            (code == KN_STORE && i < k->stages[0].last))
-            return -1;
-        sums += code == KN_REDUCE;
-    }
-    for (int i = 0; i < k->noperands; i++)
-        if (k->operands[i].use == KN_LOCAL)
-            return -1;
+    for (int i = 0; i < k->ninsns; i++)
+        sums += k->insns[i].code == KN_REDUCE;
     return sums && sums * nest.rows <= MAX_REDUCTIONS ? dim : -1;
 }
 

@@ -16,16 +16,13 @@ static bool steps_by(struct ir_ctx *ctx, const struct kn_kernel *k, const struct
 {
     int64_t stride;
     ir_expr offset = kn_flat_offset(ctx, &k->operands[n->operand], n->index);
-    for (int i = 0; i < k->ninsns; i++)
-        if (k->insns[i].code == KN_INDEX && ir_uses_sym(offset, k->insns[i].expr))
-            return false;
-    return em_lane_stride(ctx, offset, k->dims[dim].var, width, true, &stride) && stride == step;
+    return !kn_is_gathered(k, offset) && em_lane_stride(ctx, offset, k->dims[dim].var, width, true, &stride) &&
+           stride == step;
 }
 
 int loops_interleave_dim(struct ir_ctx *ctx, const struct kn_kernel *k, int u, int width)
 {
-    if (u < 0 || k->dims[u].role != KN_OUTER || width < 4 || k->nstages != 1 || k->stages[0].inner ||
-        k->stages[0].repeat || k->ninsns > MAX_INSNS)
+    if (u < 0 || k->dims[u].role != KN_OUTER || width < 4 || !kn_is_map(k) || k->ninsns > MAX_INSNS)
         return -1;
     for (int v = 0; v < em_nouter(k); v++) {
         int64_t points = ir_const_or(k->dims[v].extent, 0);

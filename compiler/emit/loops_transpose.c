@@ -9,22 +9,6 @@
 #define V LLVMValueRef
 #define MAX_INSNS 16 /* the body is repeated W times */
 
-static bool is_gathered(const struct kn_kernel *k, ir_expr x)
-{
-    for (int i = 0; i < k->ninsns; i++)
-        if (k->insns[i].code == KN_INDEX && ir_uses_sym(x, k->insns[i].expr))
-            return true;
-    return false;
-}
-
-static bool guards_use(const struct kn_insn *n, ir_expr sym)
-{
-    for (int i = 0; i < n->nguards; i++)
-        if (ir_uses_sym(n->guards[i].e, sym) || ir_uses_sym(n->guards[i].lo, sym) || ir_uses_sym(n->guards[i].hi, sym))
-            return true;
-    return false;
-}
-
 /* Is instruction i a load that runs along dim u, and jumps along dim v? Guards along u are masks; another value than 0
  * where one fails it must not have. */
 static bool wants_transpose(struct ir_ctx *ctx, const struct em_machine *m, const struct kn_kernel *k, int i, int u,
@@ -33,10 +17,10 @@ static bool wants_transpose(struct ir_ctx *ctx, const struct em_machine *m, cons
     const struct kn_insn *n = &k->insns[i];
     int64_t along_u, along_v;
     if (n->code != KN_LOAD || (n->nguards && n->nargs && n->arg[0] >= 0) ||
-        (!m->masks && guards_use(n, k->dims[u].var)))
+        (!m->masks && kn_guards_use(n, k->dims[u].var)))
         return false;
     ir_expr offset = kn_flat_offset(ctx, &k->operands[n->operand], n->index);
-    if (is_gathered(k, offset) || !ir_uses_sym(offset, k->dims[v].var))
+    if (kn_is_gathered(k, offset) || !ir_uses_sym(offset, k->dims[v].var))
         return false;
     if (em_lane_stride(ctx, offset, k->dims[v].var, width, true, &along_v) && along_v >= -1 && along_v <= 1)
         return false;
@@ -45,8 +29,7 @@ static bool wants_transpose(struct ir_ctx *ctx, const struct em_machine *m, cons
 
 int loops_transpose_dim(struct ir_ctx *ctx, const struct em_machine *m, const struct kn_kernel *k, int v, int width)
 {
-    if (v < 0 || k->dims[v].role != KN_OUTER || width < 4 || k->nstages != 1 || k->stages[0].inner ||
-        k->ninsns > MAX_INSNS)
+    if (v < 0 || k->dims[v].role != KN_OUTER || width < 4 || !kn_is_map(k) || k->ninsns > MAX_INSNS)
         return -1;
     for (int i = 0; i < k->ninsns; i++)
         for (int u = 0; u < em_nouter(k); u++)

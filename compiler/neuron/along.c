@@ -140,11 +140,10 @@ static double cost(struct plan *p)
 static bool is_plain(const struct nk *nk)
 {
     const struct kn_kernel *k = nk->k;
-    bool plain = k->nstages == 1 && !k->stages[0].inner && !k->stages[0].repeat && !nk->pieces;
+    bool plain = kn_is_map(k) && !nk->pieces && !kn_has(k, KN_BIT(KN_INDEX) | KN_BIT(KN_ENV)) &&
+                 !kn_has_operand(k, KN_BIT(KN_LOCAL));
     for (int i = 0; i < k->ninsns; i++)
-        plain &= k->insns[i].code != KN_INDEX && k->insns[i].code != KN_ENV && !k->insns[i].nguards;
-    for (int o = 0; o < k->noperands; o++)
-        plain &= k->operands[o].use != KN_LOCAL;
+        plain &= !k->insns[i].nguards;
     return plain;
 }
 

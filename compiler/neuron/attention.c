@@ -74,11 +74,8 @@ static bool plan(struct nk *nk, struct attention *a)
     const struct kn_kernel *k = nk->k;
     ir_expr from;
     *a = (struct attention){.nk = nk, .r = k->roles.attention};
-    if (k->roles.form != KN_ATTENTION || a->r.row < 0 || nk->room < NK_ROOM)
+    if (k->roles.form != KN_ATTENTION || a->r.row < 0 || nk->room < NK_ROOM || kn_has(k, KN_BIT(KN_INDEX)))
         return false;
-    for (int i = 0; i < k->ninsns; i++)
-        if (k->insns[i].code == KN_INDEX)
-            return false;
     enum tcc_dtype d = (enum tcc_dtype)k->insns[a->r.load_q].dtype;
     if (k->insns[a->r.load_k].dtype != d || !kn_is_cast_of(k, a->r.val_q, a->r.load_q) ||
         !kn_is_cast_of(k, a->r.val_k, a->r.load_k) || (d != TCC_F32 && d != TCC_BF16 && d != TCC_F16))

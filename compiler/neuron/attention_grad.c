@@ -106,11 +106,8 @@ static bool plan(struct nk *nk, struct gradient *g)
 {
     const struct kn_kernel *k = nk->k;
     *g = (struct gradient){.nk = nk, .r = k->roles.attention_grad};
-    if (nk->room < NK_ROOM || k->roles.form != KN_ATTENTION_GRAD || g->r.row < 0)
+    if (nk->room < NK_ROOM || k->roles.form != KN_ATTENTION_GRAD || g->r.row < 0 || kn_has(k, KN_BIT(KN_INDEX)))
         return false;
-    for (int i = 0; i < k->ninsns; i++)
-        if (k->insns[i].code == KN_INDEX)
-            return false;
     if (nk->extent[g->r.d] > MOST_WIDTH || nk->extent[g->r.e] > MOST_WIDTH)
         return false;
     g->extent[ROWS] = nk->extent[g->r.row];

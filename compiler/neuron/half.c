@@ -27,19 +27,11 @@ static int64_t ceil_div(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
-static bool uses(const struct kn_insn *n, ir_expr var)
-{
-    for (int i = 0; i < n->nindex; i++)
-        if (ir_uses_sym(n->index[i], var))
-            return true;
-    return false;
-}
-
 static bool is_independent(const struct kn_kernel *k, int dim)
 {
     for (int i = 0; i < k->ninsns; i++) {
         const struct kn_insn *n = &k->insns[i];
-        if (n->code == KN_STORE && k->operands[n->operand].use != KN_LOCAL && !uses(n, k->dims[dim].var))
+        if (n->code == KN_STORE && k->operands[n->operand].use != KN_LOCAL && !kn_runs_along(n, k->dims[dim].var))
             return false;
     }
     return true;
@@ -50,7 +42,7 @@ static bool has_scatter(const struct kn_kernel *k)
 {
     for (int i = 0; i < k->ninsns; i++)
         for (int j = 0; j < i && (k->insns[i].code == KN_STORE || k->insns[i].code == KN_LOAD); j++)
-            if (k->insns[j].code == KN_INDEX && uses(&k->insns[i], k->insns[j].expr) &&
+            if (k->insns[j].code == KN_INDEX && kn_runs_along(&k->insns[i], k->insns[j].expr) &&
                 k->operands[k->insns[i].operand].use != KN_IN)
                 return true;
     return false;
@@ -151,14 +143,6 @@ static void halve(struct ir_ctx *ctx, const struct kn_kernel *k, int dim, int64_
     to->half[1] = part(ctx, k, dim, first, n - first);
 }
 
-static bool asks_for_the_run(const struct kn_kernel *k)
-{
-    for (int i = 0; i < k->ninsns; i++)
-        if (k->insns[i].code == KN_ENV)
-            return true;
-    return false;
-}
-
 /* What both cores save, and what it costs that they meet and that the first one starts anew, in ns: loads, or a
  * partition's points by Vector. */
 static bool pays(const struct nk_machine *m, const struct kn_kernel *k, double points, int64_t pieces)
@@ -179,7 +163,7 @@ static bool reduction(struct ir_ctx *ctx, const struct nk_machine *m, const stru
 {
     const struct kn_kernel *pass[2];
     int64_t pieces;
-    if (asks_for_the_run(k) || nk_with_ones(ctx, k) || !nk_few(ctx, m->core, k, pass) ||
+    if (kn_has(k, KN_BIT(KN_ENV)) || nk_with_ones(ctx, k) || !nk_few(ctx, m->core, k, pass) ||
         !ir_is_const(pass[0]->dims[0].extent, &pieces) || pieces < 2 || !pays(m, k, points, pieces))
         return false;
     halve(ctx, pass[0], 0, pieces, to);

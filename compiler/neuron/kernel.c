@@ -89,12 +89,8 @@ static void begin(struct nk *nk)
     for (int i = 0; i < k->noperands; i++)
         if (k->operands[i].use != KN_LOCAL && k->operands[i].use != KN_PARTIAL)
             add_tensor(nk, i);
-    for (int pass = 0; pass < 2; pass++) {
-        const struct kn_kernel *in = pass ? nk->then : k;
-        for (int i = 0; in && i < in->ninsns; i++)
-            if (in->insns[i].code == KN_ENV && !nk->env)
-                add_environment(nk);
-    }
+    if (kn_has(k, KN_BIT(KN_ENV)) || (nk->then && kn_has(nk->then, KN_BIT(KN_ENV))))
+        add_environment(nk);
     for (int i = 0; i < k->noperands; i++)
         if (k->operands[i].use == KN_PARTIAL) /* behind those that the runtime binds */
             add_tensor(nk, i);
@@ -122,9 +118,8 @@ void nk_begin_tile(struct nk *nk)
         memset(nk->work, 0, sizeof nk->work);
     }
     nk->tiles++;
-    for (int i = 0; i < nk->k->ninsns; i++)
-        if (nk->k->insns[i].code == KN_INDEX)
-            return;
+    if (kn_has(nk->k, KN_BIT(KN_INDEX)))
+        return;
     for (int o = 0; o < nk->k->noperands; o++)
         if (nk->k->operands[o].use == KN_INOUT) {
             struct nk_buffer *b = IR_NEW(nk->ctx, struct nk_buffer);

@@ -28,10 +28,7 @@ int nk_only_reduction(const struct kn_kernel *k)
     bool product = kn_only_multiplies(k) && !kn_is_product(k); /* of one value by another, point by point */
     if (!product && (k->roles.form != KN_REDUCTION || reduce[1] >= 0))
         return -1;
-    for (int i = 0; i < k->ninsns; i++)
-        if (k->insns[i].code == KN_INDEX)
-            return -1;
-    return product ? k->roles.contraction.reduce : reduce[0];
+    return kn_has(k, KN_BIT(KN_INDEX)) ? -1 : product ? k->roles.contraction.reduce : reduce[0];
 }
 
 /* The kernel's reduction, if it is a sum of floats; -1: it is of another form. */

@@ -194,10 +194,7 @@ struct nk_value *nk_new_sums(struct nk *nk, const struct nk_tile *t)
 /* May instructions of tiles take turns? Symbols of indices have one value. */
 int nk_together(const struct nk *nk)
 {
-    for (int i = nk->k->stages[0].last; i < nk->k->ninsns; i++)
-        if (nk->k->insns[i].code == KN_INDEX)
-            return 1;
-    return nk->together;
+    return kn_has(nk->k, KN_BIT(KN_INDEX)) ? 1 : nk->together;
 }
 
 static bool shares(const struct nk_value *v, const struct nk_buffer *b)

@@ -447,9 +447,7 @@ static bool add_temporaries(struct phases *p)
 static bool cut(struct phases *p)
 {
     const struct kn_kernel *k = p->k;
-    bool fine = !k->split.combine && add_temporaries(p);
-    for (int i = 0; i < k->noperands; i++)
-        fine &= k->operands[i].use != KN_LOCAL;
+    bool fine = !k->split.combine && add_temporaries(p) && !kn_has_operand(k, KN_BIT(KN_LOCAL));
     struct kn_kernel *whole = nk_copy_kernel(p->ctx, k);
     whole->operands = p->operands;
     whole->noperands = p->noperands;

@@ -391,11 +391,7 @@ static void run_tile(struct plan *p)
 static int together(const struct nk *nk)
 {
     const struct kn_kernel *k = nk->k;
-    bool plain = k->nstages == 1 && !k->stages[0].inner && !k->stages[0].repeat;
-    for (int i = 0; i < k->ninsns; i++)
-        plain &= k->insns[i].code != KN_INDEX && k->insns[i].code != KN_ENV;
-    for (int o = 0; o < k->noperands; o++)
-        plain &= k->operands[o].use != KN_LOCAL;
+    bool plain = kn_is_map(k) && !kn_has(k, KN_BIT(KN_INDEX) | KN_BIT(KN_ENV)) && !kn_has_operand(k, KN_BIT(KN_LOCAL));
     return plain ? nk->together : 1;
 }
 

@@ -11,15 +11,8 @@
 /* Each point by itself. */
 static bool is_map(const struct kn_kernel *k)
 {
-    if (!k || k->custom || k->nstages != 1 || k->stages[0].inner || k->split.combine)
-        return false;
-    for (int i = 0; i < k->noperands; i++)
-        if (k->operands[i].use == KN_LOCAL)
-            return false;
-    for (int i = 0; i < k->ninsns; i++)
-        if (k->insns[i].code == KN_INDEX)
-            return false;
-    return true;
+    return k && !k->custom && kn_is_map(k) && !k->split.combine && !kn_has_operand(k, KN_BIT(KN_LOCAL)) &&
+           !kn_has(k, KN_BIT(KN_INDEX));
 }
 
 static const struct kn_buffer *storage(const struct kn_program *p, int buffer)

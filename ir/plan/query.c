@@ -28,6 +28,40 @@ int kn_next_weight(const struct kn_program *p, int b)
 
 /* -- Kernels -------------------------------------------------------------------------------------------------- */
 
+bool kn_stage_has(const struct kn_kernel *k, const struct kn_stage *s, uint32_t codes)
+{
+    for (int i = s->first; i < s->last; i++)
+        if (codes >> k->insns[i].code & 1)
+            return true;
+    return false;
+}
+
+bool kn_has(const struct kn_kernel *k, uint32_t codes)
+{
+    return kn_stage_has(k, &(struct kn_stage){.last = k->ninsns}, codes);
+}
+
+bool kn_has_operand(const struct kn_kernel *k, uint32_t uses)
+{
+    for (int i = 0; i < k->noperands; i++)
+        if (uses >> k->operands[i].use & 1)
+            return true;
+    return false;
+}
+
+bool kn_is_map(const struct kn_kernel *k)
+{
+    return k->nstages == 1 && !k->stages[0].inner && !k->stages[0].repeat;
+}
+
+bool kn_is_gathered(const struct kn_kernel *k, ir_expr e)
+{
+    for (int i = 0; i < k->ninsns; i++)
+        if (k->insns[i].code == KN_INDEX && ir_uses_sym(e, k->insns[i].expr))
+            return true;
+    return false;
+}
+
 bool kn_guards_use(const struct kn_insn *n, ir_expr sym)
 {
     for (int i = 0; i < n->nguards; i++)

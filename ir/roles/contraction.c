@@ -55,14 +55,6 @@ bool kn_find_contraction(const struct kn_kernel *k, struct kn_roles *r)
     return true;
 }
 
-static bool has_rows(const struct kn_kernel *k)
-{
-    for (int i = 0; i < k->noperands; i++)
-        if (k->operands[i].use == KN_LOCAL)
-            return true;
-    return false;
-}
-
 /* Is it more than scalar arithmetic at each point of its stage? */
 static bool is_more(const struct kn_insn *n)
 {
@@ -77,7 +69,7 @@ bool kn_is_product(const struct kn_kernel *k)
 
 bool kn_only_multiplies(const struct kn_kernel *k)
 {
-    if (k->roles.form != KN_CONTRACTION || has_rows(k))
+    if (k->roles.form != KN_CONTRACTION || kn_has_operand(k, KN_BIT(KN_LOCAL)))
         return false;
     for (int s = 0; s < k->nstages; s++)
         if (k->stages[s].repeat || (s && k->stages[s].inner))
@@ -92,7 +84,7 @@ bool kn_find_reduction(const struct kn_kernel *k, struct kn_roles *r)
 {
     struct kn_roles product;
     int n = 0;
-    if (!k->nstages || !k->stages[0].inner || k->split.combine || has_rows(k) ||
+    if (!k->nstages || !k->stages[0].inner || k->split.combine || kn_has_operand(k, KN_BIT(KN_LOCAL)) ||
         (kn_find_form(k, KN_CONTRACTION, &product) && (product.contraction.m | product.contraction.n)))
         return false;
     for (int s = 0; s < k->nstages; s++)

@@ -32,8 +32,7 @@ static bool find_accesses(const struct kn_kernel *k, struct kn_scatter *s)
 {
     for (int i = 0; i < k->ninsns; i++) {
         const struct kn_insn *n = &k->insns[i];
-        if (n->code == KN_REDUCE || n->code == KN_ARGREDUCE || n->code == KN_SCAN || n->code == KN_SORT ||
-            n->code == KN_ENV || (n->code == KN_STORE && s->store >= 0))
+        if (n->code == KN_STORE && s->store >= 0)
             return false;
         if (n->code == KN_STORE)
             s->store = i;
@@ -82,11 +81,10 @@ static bool find_index(const struct kn_kernel *k, struct kn_scatter *s)
 bool kn_find_scatter(const struct kn_kernel *k, struct kn_roles *r)
 {
     struct kn_scatter *s = &r->scatter;
-    if (k->nstages != 1 || !k->stages[0].inner || k->stages[0].repeat || k->split.combine)
+    if (k->nstages != 1 || !k->stages[0].inner || k->stages[0].repeat || k->split.combine ||
+        kn_has_operand(k, KN_BIT(KN_LOCAL)) ||
+        kn_has(k, KN_BIT(KN_REDUCE) | KN_BIT(KN_ARGREDUCE) | KN_BIT(KN_SCAN) | KN_BIT(KN_SORT) | KN_BIT(KN_ENV)))
         return false;
-    for (int i = 0; i < k->noperands; i++)
-        if (k->operands[i].use == KN_LOCAL)
-            return false;
     if (!find_accesses(k, s) || !find_index(k, s))
         return false;
     s->update = k->insns[s->store].arg[0];

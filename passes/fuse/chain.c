@@ -28,11 +28,6 @@ struct chain {
         *args; /* of a kernel's operands: that of the merged one; and buffers of the merged one's, -1: a row buffer */
 };
 
-static bool is_map(const struct kn_kernel *k)
-{
-    return k->nstages == 1 && !k->stages[0].inner;
-}
-
 static int outer_dims(const struct kn_kernel *k)
 {
     int n = 0;
@@ -54,14 +49,8 @@ static bool may_chain(const struct kn_step *s)
     for (int i = 0; i < k->nstages; i++)
         if (k->stages[i].repeat)
             return false;
-    for (int i = 0; i < k->noperands; i++)
-        if (k->operands[i].use == KN_INOUT || k->operands[i].use == KN_PARTIAL)
-            return false;
-    for (int i = 0; i < k->ninsns; i++)
-        if (k->insns[i].code == KN_INDEX || k->insns[i].code == KN_SORT || k->insns[i].code == KN_ENV ||
-            k->insns[i].code == KN_SCAN)
-            return false;
-    return true;
+    return !kn_has_operand(k, KN_BIT(KN_INOUT) | KN_BIT(KN_PARTIAL)) &&
+           !kn_has(k, KN_BIT(KN_INDEX) | KN_BIT(KN_SORT) | KN_BIT(KN_ENV) | KN_BIT(KN_SCAN));
 }
 
 static int arg_of(const struct kn_step *s, int operand)
@@ -82,10 +71,10 @@ static int64_t extent(const struct kn_kernel *k, int d)
 static int common_rows(const struct kn_kernel *a, const struct kn_kernel *b, const struct kn_kernel **like)
 {
     int na = outer_dims(a), nb = outer_dims(b), n = na < nb ? na : nb;
-    bool flat_a = is_map(a) && na == 1, flat_b = is_map(b) && nb == 1;
-    if ((is_map(a) && is_map(b)) || !na || !nb || kn_is_product(b) || (kn_is_product(a) && !is_map(b)))
+    bool flat_a = kn_is_map(a) && na == 1, flat_b = kn_is_map(b) && nb == 1;
+    if ((kn_is_map(a) && kn_is_map(b)) || !na || !nb || kn_is_product(b) || (kn_is_product(a) && !kn_is_map(b)))
         return 0; /* the first are merge.c's */
-    *like = is_map(a) ? b : a;
+    *like = kn_is_map(a) ? b : a;
     if (flat_a || flat_b) {
         int64_t rows = 1, points = extent(flat_a ? a : b, 0);
         n = outer_dims(*like);
@@ -95,7 +84,7 @@ static int common_rows(const struct kn_kernel *a, const struct kn_kernel *b, con
             return n;
         return 0;
     }
-    if ((!is_map(a) && na != n) || (!is_map(b) && nb != n))
+    if ((!kn_is_map(a) && na != n) || (!kn_is_map(b) && nb != n))
         return 0;
     for (int d = 0; d < n; d++)
         if (extent(a, d) != extent(b, d))
@@ -121,7 +110,7 @@ static bool place_dims(struct chain *x, const struct kn_kernel *k, int *map, uin
 {
     struct ir_ctx *ctx = x->lw->ctx;
     int last = -1, nouter = outer_dims(k);
-    bool flat = is_map(k) && nouter == 1 && extent(k, 0) != x->rows;
+    bool flat = kn_is_map(k) && nouter == 1 && extent(k, 0) != x->rows;
     *all = 0;
     for (int d = 0; d < k->ndims; d++) {
         x->c.old[d] = k->dims[d].var;
@@ -193,7 +182,7 @@ static void copy_stages(struct chain *x, const struct kn_kernel *k, const int *m
     struct kn_kernel *to = x->c.to;
     for (int s = 0; s < k->nstages; s++) {
         const struct kn_stage *g = &k->stages[s];
-        uint32_t inner = is_map(k) ? all : 0;
+        uint32_t inner = kn_is_map(k) ? all : 0;
         int first = to->ninsns;
         for (int d = 0; d < k->ndims; d++)
             if (g->inner >> d & 1)

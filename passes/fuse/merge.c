@@ -16,12 +16,8 @@ enum { WINDOW = 64, MAX_OPERANDS = 24 };
 /* One point at a time, nothing summed, nothing private. */
 static bool is_map(const struct kn_step *s)
 {
-    if (s->kind != TCC_STEP_LAUNCH || s->nregions || s->kernel->nstages != 1 || s->kernel->stages[0].inner)
-        return false;
-    for (int i = 0; i < s->kernel->noperands; i++)
-        if (s->kernel->operands[i].use == KN_LOCAL || s->kernel->operands[i].use == KN_INOUT)
-            return false;
-    return true;
+    return s->kind == TCC_STEP_LAUNCH && !s->nregions && kn_is_map(s->kernel) &&
+           !kn_has_operand(s->kernel, KN_BIT(KN_LOCAL) | KN_BIT(KN_INOUT));
 }
 
 static bool same_points(const struct kn_kernel *a, const struct kn_kernel *b)

@@ -12,19 +12,13 @@ enum { LEAST_POINTS = 256 /* of a row */, LEAST_ROWS = 128 };
 static bool plain(const struct kn_step *s)
 {
     const struct kn_kernel *k = s->kernel;
-    if (s->kind != TCC_STEP_LAUNCH || s->nregions || k->custom || k->roles.form == KN_CONTRACTION || k->split.combine)
+    if (s->kind != TCC_STEP_LAUNCH || s->nregions || k->custom || k->roles.form == KN_CONTRACTION || k->split.combine ||
+        kn_has_operand(k, ~(KN_BIT(KN_IN) | KN_BIT(KN_OUT))))
         return false;
-    for (int i = 0; i < k->noperands; i++)
-        if (k->operands[i].use != KN_IN && k->operands[i].use != KN_OUT)
-            return false;
     for (int i = 0; i < k->nstages; i++)
         if (k->stages[i].repeat)
             return false;
-    for (int i = 0; i < k->ninsns; i++)
-        if (k->insns[i].code == KN_INDEX || k->insns[i].code == KN_ARGREDUCE || k->insns[i].code == KN_SCAN ||
-            k->insns[i].code == KN_SORT)
-            return false;
-    return true;
+    return !kn_has(k, KN_BIT(KN_INDEX) | KN_BIT(KN_ARGREDUCE) | KN_BIT(KN_SCAN) | KN_BIT(KN_SORT));
 }
 
 /* Long rows by known numbers, of which each stage runs along all of one. */
@@ -48,7 +42,7 @@ static bool has_rows(const struct kn_kernel *k)
 /* The same dims; b's are rows and what is along them too, or all points, one by one. */
 static bool same_rows(const struct kn_kernel *a, const struct kn_kernel *b)
 {
-    bool map = b->nstages == 1 && !b->stages[0].inner;
+    bool map = kn_is_map(b);
     for (int d = 0; d < a->ndims && d < b->ndims; d++)
         if (a->dims[d].var != b->dims[d].var || a->dims[d].extent != b->dims[d].extent ||
             b->dims[d].role != (map ? KN_OUTER : a->dims[d].role))

@@ -25,12 +25,8 @@ static bool loads_from(const struct kn_kernel *k, int operand)
 /* One stage and no local operands: arguments and operands correspond. */
 static bool is_plain_map(const struct kn_step *s)
 {
-    if (s->kind != TCC_STEP_LAUNCH || s->kernel->nstages != 1 || s->kernel->stages[0].inner)
-        return false;
-    for (int i = 0; i < s->kernel->noperands; i++)
-        if (s->kernel->operands[i].use == KN_LOCAL)
-            return false;
-    return s->nargs == s->kernel->noperands;
+    return s->kind == TCC_STEP_LAUNCH && kn_is_map(s->kernel) && !kn_has_operand(s->kernel, KN_BIT(KN_LOCAL)) &&
+           s->nargs == s->kernel->noperands;
 }
 
 void lw_remove_operand(struct kn_kernel *k, int *args, int operand)

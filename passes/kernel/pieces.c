@@ -51,8 +51,7 @@ static bool may_be_cut(const struct kn_kernel *k, const struct kn_stage *s, int 
     return !s->repeat;
 }
 
-/* Points of those dims, at least 1. */
-static double points(const struct kn_kernel *k, uint32_t dims)
+double lw_points(const struct kn_kernel *k, uint32_t dims)
 {
     double n = 1;
     for (int d = 0; d < k->ndims; d++)
@@ -64,13 +63,10 @@ bool lw_find_cut(const struct kn_kernel *k, int least, struct lw_cut *c)
 {
     *c = (struct lw_cut){.inner = ~0u};
     const struct kn_contraction *roles = &k->roles.contraction; /* templates run products, but small ones */
-    bool product = kn_is_product(k) && points(k, roles->m) >= least && points(k, roles->n) >= least;
+    bool product = kn_is_product(k) && lw_points(k, roles->m) >= least && lw_points(k, roles->n) >= least;
     bool sums = k->kind == IR_K_REDUCE || (k->kind == IR_K_CONTRACT && !k->partial); /* of a row and a column */
-    if (!sums || product || k->split.combine || k->ndims == KN_MAX_DIMS)
+    if (!sums || product || k->split.combine || k->ndims == KN_MAX_DIMS || kn_has_operand(k, KN_BIT(KN_LOCAL)))
         return false;
-    for (int o = 0; o < k->noperands; o++)
-        if (k->operands[o].use == KN_LOCAL)
-            return false;
     for (int s = 0; s < k->nstages; s++)
         if (k->stages[s].inner) {
             c->first = s + 1;

@@ -28,16 +28,12 @@ int lw_find_scan(const struct kn_kernel *k)
     int64_t n;
     if (k->nstages != 1 || k->stages[0].repeat || k->split.combine || !k->ndims || k->ndims + 2 > KN_MAX_DIMS ||
         k->ndims > TCC_MAX_RANK || k->stages[0].inner != 1u << (k->ndims - 1) ||
-        !ir_is_const(k->dims[k->ndims - 1].extent, &n))
+        !ir_is_const(k->dims[k->ndims - 1].extent, &n) || kn_has_operand(k, ~(KN_BIT(KN_IN) | KN_BIT(KN_OUT))) ||
+        kn_has(k, KN_BIT(KN_REDUCE) | KN_BIT(KN_ARGREDUCE) | KN_BIT(KN_INDEX)))
         return -1;
-    for (int o = 0; o < k->noperands; o++)
-        if (k->operands[o].use != KN_IN && k->operands[o].use != KN_OUT)
-            return -1;
     for (int i = 0; i < k->ninsns; i++) {
         const struct kn_insn *insn = &k->insns[i];
         enum tcc_dtype d = (enum tcc_dtype)insn->dtype;
-        if (insn->code == KN_REDUCE || insn->code == KN_ARGREDUCE || insn->code == KN_INDEX)
-            return -1;
         if (insn->code != KN_SCAN)
             continue;
         if (found >= 0 || insn->reducer > KN_PROD || tcc_small_float(d) || (!tcc_is_float(d) && !tcc_is_int(d)) ||

@@ -23,21 +23,12 @@ static bool rounds(const struct kn_kernel *k)
 
 /* -- What pays --------------------------------------------------------------------------------------------------- */
 
-static double points(const struct kn_kernel *k, uint32_t dims)
-{
-    double n = 1;
-    for (int d = 0; d < k->ndims; d++)
-        if (dims >> d & 1)
-            n *= pass_extent(NULL, k->dims[d].extent);
-    return n;
-}
-
 /* Seconds that the stages in front of the cut take. */
 static double seconds(const struct pass_cost *cost, const struct kn_kernel *k, const struct lw_cut *c)
 {
-    double operations = 0, bytes = 0, outer = points(k, lw_outer_dims(k));
+    double operations = 0, bytes = 0, outer = lw_points(k, lw_outer_dims(k));
     for (int s = 0; s < c->first; s++) {
-        double n = outer * points(k, k->stages[s].inner);
+        double n = outer * lw_points(k, k->stages[s].inner);
         for (int i = k->stages[s].first; i < k->stages[s].last; i++) {
             const struct kn_insn *insn = &k->insns[i];
             if (insn->code == KN_LOAD)
@@ -79,7 +70,7 @@ static int dim_to_cut(const struct kn_kernel *k, uint32_t inner, double pieces)
 
 static int64_t pieces_of(const struct pass_cost *cost, const struct kn_kernel *k, const struct lw_cut *c, int *dim)
 {
-    double work = seconds(cost, k, c), tasks = points(k, lw_outer_dims(k));
+    double work = seconds(cost, k, c), tasks = lw_points(k, lw_outer_dims(k));
     int64_t n = 1;
     if (runs_across(k, c))
         tasks = tasks > cost->lanes ? tasks / cost->lanes : 1;

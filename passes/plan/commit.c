@@ -16,14 +16,6 @@
 
 static bool steps_may_fail(const struct kn_steps *steps);
 
-static bool kernel_may_fail(const struct kn_kernel *k)
-{
-    for (int i = 0; i < k->ninsns; i++)
-        if (k->insns[i].code == KN_INDEX)
-            return true;
-    return false;
-}
-
 bool lw_may_fault(const struct kn_step *s)
 {
     bool may = false;
@@ -38,7 +30,7 @@ bool lw_may_fault(const struct kn_step *s)
 bool lw_may_fail(const struct kn_step *s)
 {
     switch (s->kind) {
-    case TCC_STEP_LAUNCH: return kernel_may_fail(s->kernel);
+    case TCC_STEP_LAUNCH: return kn_has(s->kernel, KN_BIT(KN_INDEX));
     case TCC_STEP_COPY:
     case TCC_STEP_EVAL:
     case TCC_STEP_FREE: return false;
