@@ -296,11 +296,18 @@ int lw_storage(const struct lw *lw, int buffer);
 bool lw_touches(const struct lw *lw, const struct kn_step *s, int buffer);
 /* Do two loads or stores access their operands at the same indexes? */
 bool lw_same_index(const struct kn_insn *a, const struct kn_insn *b);
+/* merge.c: what fusion of launches asks of each, beside what all its forms do: a kernel that is no user's code, in one
+ * phase, nothing of it repeated, and no attention. */
+struct lw_fusable {
+    bool map;                    /* each point by itself */
+    bool known;                  /* its extents are numbers */
+    uint32_t codes, uses;        /* what no instruction does, and what no operand is for: bits */
+};
+bool lw_may_fuse(const struct kn_step *s, const struct lw_fusable *f);
 /* merge.c: a launch moves up to the nearest earlier one that it can be one kernel with, within 64 steps, in regions
  * too. */
 struct lw_merger {
-    /* the later one */
-    bool (*takes)(const struct kn_step *s);
+    struct lw_fusable takes;                     /* the later one */
     /* one of both, in the first one's place; false: they stay apart */
     bool (*join)(struct lw *lw, void *user, struct kn_step *first, const struct kn_step *second);
     void *user;
@@ -311,8 +318,8 @@ bool lw_fit_together(const struct lw *lw, const struct kn_step *first, const str
 /* merge.c: elementwise launches over the same points that share operands become one. */
 void lw_merge_launches(struct lw *lw, struct kn_steps *steps);
 bool lw_same_shape(const struct kn_operand *a, const struct kn_operand *b);
-/* rows.c: does it pay that a kernel goes on from the numbers that another one's rows come to, where rows are kept in no
- * memory beside the cores? */
+/* rows.c: of two that chain.c may join: does it pay that a kernel goes on from the numbers that another one's rows come
+ * to, where rows are kept in no memory beside the cores? */
 bool lw_rows_pay(const struct lw *lw, const struct kn_step *first, const struct kn_step *second);
 /* may `later` be moved up across s? */
 bool lw_can_hoist(const struct lw *lw, const struct kn_step *later, const struct kn_step *s);

@@ -37,21 +37,11 @@ static int outer_dims(const struct kn_kernel *k)
 }
 
 /* Stages of sums and elementwise work over known points, on operands that are read or written. */
-static bool may_chain(const struct kn_step *s)
-{
-    const struct kn_kernel *k = s->kernel;
-    if (s->kind != TCC_STEP_LAUNCH || s->nregions || k->custom || k->split.combine || k->nsizes ||
-        k->kind == IR_K_ATTENTION)
-        return false;
-    for (int d = 0; d < k->ndims; d++)
-        if (!ir_is_const(k->dims[d].extent, NULL) || (d && k->dims[d].role < k->dims[d - 1].role))
-            return false;
-    for (int i = 0; i < k->nstages; i++)
-        if (k->stages[i].repeat)
-            return false;
-    return !kn_has_operand(k, KN_BIT(KN_INOUT) | KN_BIT(KN_PARTIAL)) &&
-           !kn_has(k, KN_BIT(KN_INDEX) | KN_BIT(KN_SORT) | KN_BIT(KN_ENV) | KN_BIT(KN_SCAN));
-}
+static const struct lw_fusable by_rows = {
+    .known = true,
+    .codes = KN_BIT(KN_INDEX) | KN_BIT(KN_SORT) | KN_BIT(KN_ENV) | KN_BIT(KN_SCAN),
+    .uses = KN_BIT(KN_INOUT) | KN_BIT(KN_PARTIAL),
+};
 
 static int arg_of(const struct kn_step *s, int operand)
 {
@@ -367,7 +357,7 @@ static bool join(struct lw *lw, void *uses, struct kn_step *a, const struct kn_s
 {
     const struct pass_cost *cost = pass_cost(lw->machine);
     const struct kn_kernel *ka = a->kernel, *kb = b->kernel, *like;
-    bool may = may_chain(a) && (cost->chain || lw_rows_pay(lw, a, b));
+    bool may = lw_may_fuse(a, &by_rows) && (cost->chain || lw_rows_pay(lw, a, b));
     int rows = may ? common_rows(ka, kb, &like) : 0, map[KN_MAX_DIMS];
     uint32_t all;
     if (!rows || ka->noperands + kb->noperands > MAX_OPERANDS || ka->ninsns + kb->ninsns > MAX_INSNS)
@@ -420,5 +410,5 @@ void lw_chain_launches(struct lw *lw, struct kn_entry *e)
     for (int i = 0; i < e->noutputs; i++)
         if (e->output_buffers[i] >= 0)
             uses[lw_storage(lw, e->output_buffers[i])]++;
-    lw_merge_by(lw, &e->steps, &(struct lw_merger){.takes = may_chain, .join = join, .user = uses});
+    lw_merge_by(lw, &e->steps, &(struct lw_merger){.takes = by_rows, .join = join, .user = uses});
 }

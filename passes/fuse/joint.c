@@ -27,19 +27,22 @@ static bool on_device(const struct lw *lw, int buffer)
     return false;
 }
 
+static const struct lw_fusable by_points = {
+    .map = true, .known = true, .codes = KN_BIT(KN_INDEX), .uses = KN_BIT(KN_LOCAL)};
+
 /* Does it write state alone, point by point along one dim, from the first element on? */
 static bool is_candidate(const struct lw *lw, const struct kn_step *s)
 {
     const struct kn_kernel *k = s->kernel;
     int64_t points;
-    if (s->kind != TCC_STEP_LAUNCH || k->custom || k->nstages != 1 || k->ndims != 1 || k->nsizes ||
-        k->dims[0].role != KN_OUTER || !ir_is_const(k->dims[0].extent, &points) || points < 1 || points > INT32_MAX)
+    if (!lw_may_fuse(s, &by_points) || k->ndims != 1 || !ir_is_const(k->dims[0].extent, &points) || points < 1 ||
+        points > INT32_MAX)
         return false;
     for (int i = 0; i < k->noperands; i++)
-        if (k->operands[i].use == KN_LOCAL || (k->operands[i].use != KN_IN && !on_device(lw, s->args[i])))
+        if (k->operands[i].use != KN_IN && !on_device(lw, s->args[i]))
             return false;
     for (int i = 0; i < k->ninsns; i++)
-        if (k->insns[i].nguards || k->insns[i].code == KN_INDEX)
+        if (k->insns[i].nguards)
             return false;
     return true;
 }
@@ -54,7 +57,7 @@ static int access(struct ir_ctx *ctx, const struct kn_kernel *k, const struct kn
     return offset == var ? 1 : ir_uses_sym(offset, var) ? -1 : 0;
 }
 
-static struct kn_kernel *by_points(struct lw *lw, const struct kn_kernel *k)
+static struct kn_kernel *of_any_size(struct lw *lw, const struct kn_kernel *k)
 {
     struct ir_ctx *ctx = lw->ctx;
     ir_expr length = ir_sym_bounded(ctx, length_name, 1, INT32_MAX), var = lw_iteration_var(lw, 0, length);
@@ -102,7 +105,7 @@ static struct kn_kernel *by_points(struct lw *lw, const struct kn_kernel *k)
 static struct candidate candidate(struct lw *lw, const struct kn_step *s)
 {
     struct candidate c = {0};
-    if (!is_candidate(lw, s) || !(c.kernel = by_points(lw, s->kernel)))
+    if (!is_candidate(lw, s) || !(c.kernel = of_any_size(lw, s->kernel)))
         return c;
     c.digest = kn_digest_meaning(c.kernel);
     c.points = ir_const_or(s->kernel->dims[0].extent, 0);

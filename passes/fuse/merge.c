@@ -14,10 +14,18 @@
 enum { WINDOW = 64, MAX_OPERANDS = 24 };
 
 /* One point at a time, nothing summed, nothing private. */
-static bool is_map(const struct kn_step *s)
+static const struct lw_fusable by_points = {.map = true, .uses = KN_BIT(KN_LOCAL) | KN_BIT(KN_INOUT)};
+
+bool lw_may_fuse(const struct kn_step *s, const struct lw_fusable *f)
 {
-    return s->kind == TCC_STEP_LAUNCH && !s->nregions && kn_is_map(s->kernel) &&
-           !kn_has_operand(s->kernel, KN_BIT(KN_LOCAL) | KN_BIT(KN_INOUT));
+    const struct kn_kernel *k = s->kernel;
+    if (s->kind != TCC_STEP_LAUNCH || s->nregions || k->custom || k->split.combine || k->kind == IR_K_ATTENTION ||
+        (f->map && !kn_is_map(k)) || (f->known && k->nsizes))
+        return false;
+    for (int i = 0; i < k->nstages; i++)
+        if (k->stages[i].repeat)
+            return false;
+    return !kn_has(k, f->codes) && !kn_has_operand(k, f->uses);
 }
 
 static bool same_points(const struct kn_kernel *a, const struct kn_kernel *b)
@@ -187,8 +195,8 @@ static bool reads_weights_alone(const struct lw *lw, const struct kn_step *s)
 static bool join(struct lw *lw, void *none, struct kn_step *a, const struct kn_step *b)
 {
     (void)none;
-    if (!is_map(a) || reads_weights_alone(lw, b) || !same_points(a->kernel, b->kernel) || !worth_merging(lw, a, b) ||
-        !lw_fit_together(lw, a, b) || !lw_may_change(lw))
+    if (!lw_may_fuse(a, &by_points) || reads_weights_alone(lw, b) || !same_points(a->kernel, b->kernel) ||
+        !worth_merging(lw, a, b) || !lw_fit_together(lw, a, b) || !lw_may_change(lw))
         return false;
     append(lw, a, b);
     return true;
@@ -214,12 +222,12 @@ void lw_merge_by(struct lw *lw, struct kn_steps *steps, const struct lw_merger *
         for (int r = 0; r < steps->at[j].nregions; r++)
             lw_merge_by(lw, &steps->at[j].regions[r].steps, m);
         steps->at[n] = steps->at[j];
-        n += !m->takes(&steps->at[n]) || !join_earlier(lw, steps, n, m);
+        n += !lw_may_fuse(&steps->at[n], &m->takes) || !join_earlier(lw, steps, n, m);
     }
     steps->n = n;
 }
 
 void lw_merge_launches(struct lw *lw, struct kn_steps *steps)
 {
-    lw_merge_by(lw, steps, &(struct lw_merger){.takes = is_map, .join = join});
+    lw_merge_by(lw, steps, &(struct lw_merger){.takes = by_points, .join = join});
 }

@@ -9,16 +9,10 @@
 
 enum { LEAST_POINTS = 256 /* of a row */, LEAST_ROWS = 128 };
 
-static bool plain(const struct kn_step *s)
+/* Beside what chain.c asks of it. */
+static bool plain(const struct kn_kernel *k)
 {
-    const struct kn_kernel *k = s->kernel;
-    if (s->kind != TCC_STEP_LAUNCH || s->nregions || k->custom || k->roles.form == KN_CONTRACTION || k->split.combine ||
-        kn_has_operand(k, ~(KN_BIT(KN_IN) | KN_BIT(KN_OUT))))
-        return false;
-    for (int i = 0; i < k->nstages; i++)
-        if (k->stages[i].repeat)
-            return false;
-    return !kn_has(k, KN_BIT(KN_INDEX) | KN_BIT(KN_ARGREDUCE) | KN_BIT(KN_SCAN) | KN_BIT(KN_SORT));
+    return k->roles.form != KN_CONTRACTION && !kn_has_operand(k, KN_BIT(KN_LOCAL)) && !kn_has(k, KN_BIT(KN_ARGREDUCE));
 }
 
 /* Long rows by known numbers, of which each stage runs along all of one. */
@@ -27,11 +21,8 @@ static bool has_rows(const struct kn_kernel *k)
     double points = 1, rows = 1;
     uint32_t inner = 0;
     for (int d = 0; d < k->ndims; d++) {
-        int64_t n;
-        if (!ir_is_const(k->dims[d].extent, &n))
-            return false;
         inner |= (uint32_t)(k->dims[d].role == KN_INNER) << d;
-        *(k->dims[d].role == KN_INNER ? &points : &rows) *= (double)n;
+        *(k->dims[d].role == KN_INNER ? &points : &rows) *= (double)ir_const_or(k->dims[d].extent, 0);
     }
     for (int s = 0; s < k->nstages; s++)
         if (k->stages[s].inner && k->stages[s].inner != inner)
@@ -64,6 +55,6 @@ static bool share_rows(const struct lw *lw, const struct kn_step *a, const struc
 
 bool lw_rows_pay(const struct lw *lw, const struct kn_step *a, const struct kn_step *b)
 {
-    return plain(a) && plain(b) && a->kernel->kind == IR_K_REDUCE && has_rows(a->kernel) &&
+    return plain(a->kernel) && plain(b->kernel) && a->kernel->kind == IR_K_REDUCE && has_rows(a->kernel) &&
            same_rows(a->kernel, b->kernel) && share_rows(lw, a, b) && lw_fit_together(lw, a, b);
 }
