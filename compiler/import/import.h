@@ -234,6 +234,8 @@ struct ir_value *imp_matmul(struct imp *im, struct ir_value *a, struct ir_value 
                             enum tcc_dtype to);
 struct ir_value *imp_iota(struct imp *im, int rank, const ir_expr *dims, int axis, enum tcc_dtype to);
 struct ir_value *imp_softmax(struct imp *im, struct ir_value *x, int axis, bool log);
+/* 0 where all along the axis is -inf (attention.c). */
+struct ir_value *imp_safe_softmax(struct imp *im, struct ir_value *x, int axis);
 /* Along all axes from `axis` on together. */
 struct ir_value *imp_softmax_from(struct imp *im, struct ir_value *x, int axis, bool log);
 struct ir_value *imp_splat(struct imp *im, enum tcc_dtype dtype, double v, int rank, const ir_expr *dims);

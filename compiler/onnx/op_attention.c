@@ -1,242 +1,97 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Attention and what models put around it: Attention, FlexAttention, RotaryEmbedding, TensorScatter, LinearAttention,
- * CausalConvWithState, SwiGLU. Attention is built as two products around a softmax; the passes join them where they
- * can.
+ * CausalConvWithState, SwiGLU.
  */
 #include "compiler/onnx/attention_int.h"
-#include "base/mutant.h"
 
 #include <math.h>
 #include <string.h>
 
-/* [b, s, heads * d] -> [b, heads, s, d] */
-struct ir_value *imp_split_heads(struct imp *im, struct ir_value *x, int64_t heads)
+/* What attributes say: how much of a head is turned, NULL: nothing. */
+ir_expr imp_turned(struct imp *im)
 {
-    static const int64_t perm[4] = {0, 2, 1, 3};
-    if (!x || imp_rank(x) != 3)
-        return x;
-    if (heads < 1)
-        return imp_bad(im, "operands with 3 dims need q_num_heads and kv_num_heads"), NULL;
-    ir_expr dims[4] = {imp_dim(x, 0), imp_dim(x, 1), ir_const(im->ctx, heads),
-                       ir_floordiv(im->ctx, imp_dim(x, 2), ir_const(im->ctx, heads))};
-    return imp_transpose(im, imp_reshape(im, x, 4, dims), perm);
-}
-
-/* [b, heads, s, d] -> [b, s, heads * d] */
-struct ir_value *imp_join_heads(struct imp *im, struct ir_value *x)
-{
-    static const int64_t perm[4] = {0, 2, 1, 3};
-    x = imp_transpose(im, x, perm);
-    if (!x)
-        return NULL;
-    ir_expr dims[3] = {imp_dim(x, 0), imp_dim(x, 1), ir_mul(im->ctx, imp_dim(x, 2), imp_dim(x, 3))};
-    return imp_reshape(im, x, 3, dims);
-}
-
-struct ir_value *imp_repeat_heads(struct imp *im, struct ir_value *x, const struct imp_heads *h)
-{
-    if (!x || ir_is_value(h->times, 1))
-        return x;
-    int64_t axis = 2;
-    ir_expr wide[5] = {imp_dim(x, 0), imp_dim(x, 1), h->times, imp_dim(x, 2), imp_dim(x, 3)};
-    ir_expr dims[4] = {wide[0], h->all, wide[3], wide[4]};
-    return imp_reshape(im, imp_expand(im, imp_unsqueeze(im, x, 1, &axis), 5, wide), 4, dims);
-}
-
-bool imp_head_ratio(struct imp *im, const struct ir_value *q, const struct ir_value *k, struct imp_heads *h)
-{
-    struct ir_ctx *c = im->ctx;
-    ir_expr all = imp_dim(q, 1), shared = imp_dim(k, 1);
-    int64_t a, b;
-    *h = (struct imp_heads){ir_const(c, 1), all};
-    if (all == shared)
-        return true;
-    if (!ir_is_const(all, &a) || !ir_is_const(shared, &b)) {
-        h->times = ir_floordiv(c, all, ir_max(c, shared, ir_const(c, 1)));
-        return imp_assume(im, IR_EQ, ir_mul(c, h->times, shared), all, "heads of the query for those of the key");
-    }
-    if (b < 1 || a % b)
-        return imp_bad(im, "%s query heads for %s key heads", ir_expr_text(c, all), ir_expr_text(c, shared));
-    h->times = ir_const(c, MUTANT(129, a / b, 1));
-    return true;
-}
-
-/* 1 / sqrt(head size), which may be symbolic; sqrt of it when both factors are scaled. */
-struct ir_value *imp_head_scale(struct imp *im, const struct ir_value *q, double given, bool half)
-{
-    int64_t d;
-    if (!q)
-        return NULL;
-    if (given == 0 && ir_is_const(imp_dim(q, 3), &d))
-        given = MUTANT(128, 1 / sqrt((double)d), 1 / (double)d);
-    if (given != 0)
-        return imp_like(im, q, half ? sqrt(given) : given);
-    struct ir_value *size = imp_cast(im, imp_dim_value(im, imp_dim(q, 3)), TCC_F32);
-    struct ir_value *s = imp_un(im, IR_rsqrt, size);
-    return imp_cast(im, half ? imp_un(im, IR_sqrt, s) : s, imp_dtype(q));
-}
-
-/* What a query may look at: all of it as an added bias (0 or -inf, and a float mask's values), NULL when there is
- * nothing to add. */
-struct bias {
-    struct ir_value *q;      /* [b, h, s, d] */
-    ir_expr keys;            /* total keys */
-    struct ir_value *offset; /* keys before the first query: i64[] or i64[b, 1, 1, 1]; NULL: 0 */
-    struct ir_value *value;
-};
-
-static bool add_bias(struct imp *im, struct bias *b, struct ir_value *v)
-{
-    b->value = b->value ? imp_bin(im, IR_add, b->value, v) : v;
-    return b->value != NULL;
-}
-
-static bool add_allowed(struct imp *im, struct bias *b, struct ir_value *allowed)
-{
-    struct ir_value *otherwise = imp_like(im, b->q, -INFINITY);
-    return add_bias(im, b, imp_select(im, allowed, imp_like(im, b->q, 0), otherwise));
+    int64_t part = imp_i(im, "rotary_embedding_dim", 0);
+    return part ? ir_const(im->ctx, part) : NULL;
 }
 
 /* The mask may be shorter than the keys: what is missing is masked. */
-static bool add_mask(struct imp *im, struct bias *b, struct ir_value *mask)
+static bool add_mask(struct imp *im, struct imp_attention *a, struct ir_value *mask)
 {
     if (!mask)
         return true;
     bool logical = imp_dtype(mask) == TCC_BOOL;
     int r = imp_rank(mask);
-    ir_expr before[TCC_MAX_RANK], after[TCC_MAX_RANK];
+    ir_expr before[TCC_MAX_RANK], after[TCC_MAX_RANK], keys = imp_dim(a->k, 2);
     for (int k = 0; k < r; k++)
         before[k] = after[k] = ir_const(im->ctx, 0);
     if (r && !ir_is_value(imp_dim(mask, r - 1), 1)) {
-        after[r - 1] = ir_max(im->ctx, ir_const(im->ctx, 0), ir_sub(im->ctx, b->keys, imp_dim(mask, r - 1)));
+        after[r - 1] = ir_max(im->ctx, ir_const(im->ctx, 0), ir_sub(im->ctx, keys, imp_dim(mask, r - 1)));
         mask = imp_pad(im, mask, logical ? imp_int(im, TCC_BOOL, 0) : imp_like(im, mask, -INFINITY), before, after,
                        "constant");
     }
-    if (!mask)
-        return false;
-    return logical ? add_allowed(im, b, mask) : add_bias(im, b, imp_cast(im, mask, imp_dtype(b->q)));
+    return mask && (logical ? imp_attention_mask(im, a, mask, -INFINITY) : imp_attention_bias(im, a, mask));
 }
 
-/* Position of the query minus that of the key: i64[.., s, t]. */
-static struct ir_value *distance(struct imp *im, const struct bias *b)
-{
-    ir_expr dims[2] = {imp_dim(b->q, 2), b->keys};
-    struct ir_value *right = imp_iota(im, 2, dims, 1, TCC_I64);
-    struct ir_value *d = imp_bin(im, IR_sub, imp_iota(im, 2, dims, 0, TCC_I64), right);
-    return b->offset ? imp_bin(im, IR_add, d, b->offset) : d;
-}
-
-static bool add_positions(struct imp *im, struct bias *b)
+/* Which keys each query sees. `past`: keys in front of these; `valid`: the number of keys of each sample, the queries
+ * being its last ones. Either may be NULL. */
+static bool add_positions(struct imp *im, struct imp_attention *a, struct ir_value *past, struct ir_value *valid)
 {
     int64_t left = imp_i(im, "left_window_size", -1), right = imp_i(im, "right_window_size", -1);
     bool causal = imp_i(im, "is_causal", 0);
-    struct ir_value *d = causal || left >= 0 || right >= 0 ? distance(im, b) : NULL;
-    if (causal && !add_allowed(im, b, imp_bin(im, IR_ge, d, imp_int(im, TCC_I64, 0))))
+    ir_expr one = ir_const(im->ctx, 1), dims[4] = {imp_dim(a->q, 0), one, one, one};
+    struct ir_value *end = valid ? imp_reshape(im, valid, 4, dims) : NULL, *offset = NULL;
+    if (valid && !end)
         return false;
-    if (left >= 0 && !add_allowed(im, b, imp_bin(im, IR_le, d, imp_int(im, TCC_I64, left))))
-        return false;
-    return right < 0 || add_allowed(im, b, imp_bin(im, IR_ge, d, imp_int(im, TCC_I64, -right)));
-}
-
-/* Rows without any key that may be looked at: their probabilities are 0, not NaN. */
-static struct ir_value *guarded_softmax(struct imp *im, struct ir_value *scores, struct ir_value *bias)
-{
-    struct ir_value *p = imp_softmax(im, scores, imp_rank(scores) - 1, false);
-    if (!bias || !p)
-        return p;
-    int64_t last = imp_rank(bias) - 1;
-    if (last < 0)
-        return p;
-    struct ir_value *top = imp_reduce(im, IR_reduce_max, bias, 1, &last, true);
-    struct ir_value *chosen = imp_like(im, p, 0);
-    return imp_select(im, imp_bin(im, IR_eq, top, imp_like(im, bias, -INFINITY)), chosen, p);
-}
-
-struct ir_value *imp_softcap(struct imp *im, struct ir_value *x, double cap)
-{
-    if (cap <= 0)
-        return x;
-    struct ir_value *right = imp_like(im, x, cap);
-    return imp_bin(im, IR_mul, imp_un(im, IR_tanh, imp_bin(im, IR_div, x, imp_like(im, x, cap))), right);
-}
-
-/* Past keys or values in front of the new ones. */
-static struct ir_value *with_past(struct imp *im, struct ir_value *past, struct ir_value *now)
-{
-    struct ir_value *in[] = {past, now};
-    return past ? imp_concat(im, 2, in, 2) : now;
-}
-
-static bool read_offset(struct imp *im, struct bias *b, struct ir_value *past, struct ir_value *valid)
-{
-    if (past) {
-        b->offset = imp_dim_value(im, imp_dim(past, 2));
-    } else if (valid) {
-        ir_expr dims[4] = {imp_dim(b->q, 0), ir_const(im->ctx, 1), ir_const(im->ctx, 1), ir_const(im->ctx, 1)};
-        struct ir_value *right = imp_dim_value(im, imp_dim(b->q, 2));
-        b->offset = imp_bin(im, IR_sub, imp_reshape(im, valid, 4, dims), right);
+    if (causal || left >= 0 || right >= 0) {
+        if (past)
+            offset = imp_dim_value(im, imp_dim(past, 2));
+        else if (end)
+            offset = imp_bin(im, IR_sub, end, imp_dim_value(im, imp_dim(a->q, 2)));
+        if (!imp_attention_reach(im, a, imp_attention_places(im, a, offset), causal, left, right))
+            return false;
     }
-    return (!past && !valid) || b->offset;
-}
-
-static bool add_valid(struct imp *im, struct bias *b, struct ir_value *valid)
-{
-    if (!valid)
-        return true;
-    ir_expr one = ir_const(im->ctx, 1), dims[4] = {imp_dim(b->q, 0), one, one, one};
-    if (!imp_check_all(im, valid, b->keys, "a sample's number of keys (nonpad_kv_seqlen)"))
-        return false;
-    struct ir_value *right = imp_reshape(im, valid, 4, dims);
-    return add_allowed(im, b, imp_bin(im, IR_lt, imp_iota(im, 1, &b->keys, 0, TCC_I64), right));
+    return !valid || (imp_check_all(im, valid, imp_dim(a->k, 2), "a sample's number of keys (nonpad_kv_seqlen)") &&
+                      imp_attention_end(im, a, end));
 }
 
 bool onnx_op_attention(struct imp *im)
 {
-    struct ir_value *q = imp_tensor(im, 0), *k = q ? imp_tensor(im, 1) : NULL, *v = k ? imp_tensor(im, 2) : NULL;
-    struct ir_value *mask = imp_in(im, 3), *past_k = imp_in(im, 4), *past_v = imp_in(im, 5), *valid = imp_in(im, 6);
-    struct imp_heads heads;
-    int64_t mode = imp_i(im, "qk_matmul_output_mode", 0);
-    if (!v)
+    struct imp_attention a = {.form = IMP_ATTENTION_ONNX,
+                              .scale = imp_f(im, "scale", 0),
+                              .softcap = imp_f(im, "softcap", 0),
+                              .q = imp_tensor(im, 0)};
+    struct ir_value *past_k = imp_in(im, 4), *past_v = imp_in(im, 5);
+    a.k = a.q ? imp_tensor(im, 1) : NULL;
+    a.v = a.k ? imp_tensor(im, 2) : NULL;
+    if (!a.v)
         return false;
-    bool flat = imp_rank(q) == 3;
-    if ((!flat && imp_rank(q) != 4) || imp_rank(k) != imp_rank(q) || imp_rank(v) != imp_rank(q) || !past_k != !past_v)
+    int rank = imp_rank(a.q);
+    if ((rank != 3 && rank != 4) || imp_rank(a.k) != rank || imp_rank(a.v) != rank || !past_k != !past_v)
         return imp_bad(im, "Q, K, V with 3 or with 4 dims, and both past_key and past_value or neither are expected");
-    enum tcc_dtype dtype = imp_dtype(q);
-    q = imp_split_heads(im, q, imp_i(im, "q_num_heads", 0));
-    k = with_past(im, past_k, imp_split_heads(im, k, imp_i(im, "kv_num_heads", 0)));
-    v = with_past(im, past_v, imp_split_heads(im, v, imp_i(im, "kv_num_heads", 0)));
-    if (!q || !k || !v || !imp_head_ratio(im, q, k, &heads))
+    a.q = imp_split_heads(im, a.q, imp_i(im, "q_num_heads", 0));
+    a.k = imp_behind_past(im, past_k, imp_split_heads(im, a.k, imp_i(im, "kv_num_heads", 0)), NULL, NULL);
+    a.v = imp_behind_past(im, past_v, imp_split_heads(im, a.v, imp_i(im, "kv_num_heads", 0)), NULL, NULL);
+    if (!a.q || !a.k || !a.v || (imp_wants(im, 1) && !imp_out(im, 1, a.k)) ||
+        (imp_wants(im, 2) && !imp_out(im, 2, a.v)))
         return false;
-    if ((imp_wants(im, 1) && !imp_out(im, 1, k)) || (imp_wants(im, 2) && !imp_out(im, 2, v)))
+    if (!add_mask(im, &a, imp_in(im, 3)) || !add_positions(im, &a, past_k, imp_in(im, 6)))
         return false;
-    struct bias bias = {.q = q, .keys = imp_dim(k, 2)};
-    if (!read_offset(im, &bias, past_k, valid) || !add_mask(im, &bias, mask) || !add_positions(im, &bias) ||
-        !add_valid(im, &bias, valid))
+    if (imp_attr(im, "softmax_precision") &&
+        (a.softmax = imp_dtype_of(im, imp_i(im, "softmax_precision", 1))) == TCC_NONE)
         return false;
-    struct ir_value *scale = imp_head_scale(im, q, imp_f(im, "scale", 0), true);
-    struct ir_value *key = imp_bin(im, IR_mul, imp_repeat_heads(im, k, &heads), scale);
-    struct ir_value *qk = imp_matmul(im, imp_bin(im, IR_mul, q, scale), key, false, true, dtype), *shown = qk;
-    qk = imp_softcap(im, qk, imp_f(im, "softcap", 0));
-    shown = mode == 1 ? qk : shown;
-    struct ir_value *scores = bias.value ? imp_bin(im, IR_add, qk, bias.value) : qk;
-    shown = mode == 2 ? scores : shown;
-    if (!scores)
-        return false;
-    if (imp_attr(im, "softmax_precision"))
-        scores = imp_cast(im, scores, imp_dtype_of(im, imp_i(im, "softmax_precision", 1)));
-    struct ir_value *p = scores ? guarded_softmax(im, scores, bias.value) : NULL;
-    p = p ? imp_cast(im, p, dtype) : NULL;
-    shown = mode == 3 ? p : shown;
-    struct ir_value *right = p ? imp_repeat_heads(im, v, &heads) : NULL;
-    struct ir_value *y = p ? imp_matmul(im, imp_cast(im, p, imp_dtype(v)), right, false, false, TCC_NONE) : NULL;
-    return imp_out(im, 0, flat ? imp_join_heads(im, y) : y) && (!imp_wants(im, 3) || imp_out(im, 3, shown));
+    struct ir_value *y = imp_attend(im, &a);
+    struct ir_value *const shown[] = {a.products, a.capped, a.scores, a.weights};
+    return imp_out(im, 0, rank == 3 ? imp_join_heads(im, y) : y) &&
+           (!imp_wants(im, 3) || imp_out(im, 3, shown[imp_i(im, "qk_matmul_output_mode", 0)]));
 }
 
-/* A graph attribute with one tensor in and one out, imported where it stands. */
-static struct ir_value *modify(struct imp *im, const char *name, struct ir_value *x)
+/* score_mod, prob_mod: a graph attribute with one tensor in and one out, imported where it stands. */
+static struct ir_value *modify(struct imp *im, struct ir_value *x, bool weights, void *context)
 {
+    const char *name = weights ? "prob_mod" : "score_mod";
     const struct onnx_attr *a = imp_attr(im, name);
+    (void)context;
     if (!a || !x)
         return x;
     struct ir_value *out[1] = {NULL};
@@ -256,93 +111,21 @@ static struct ir_value *modify(struct imp *im, const char *name, struct ir_value
 
 bool onnx_op_flex_attention(struct imp *im)
 {
-    struct ir_value *q = imp_tensor(im, 0), *k = q ? imp_tensor(im, 1) : NULL, *v = k ? imp_tensor(im, 2) : NULL;
-    struct imp_heads heads;
-    if (!v)
+    struct imp_attention a = {
+        .form = IMP_ATTENTION_WIDE, .scale = imp_f(im, "scale", 0), .change = modify, .q = imp_tensor(im, 0)};
+    a.k = a.q ? imp_tensor(im, 1) : NULL;
+    a.v = a.k ? imp_tensor(im, 2) : NULL;
+    if (!a.v)
         return false;
-    if (imp_rank(q) != 4 || imp_rank(k) != 4 || imp_rank(v) != 4)
+    if (imp_rank(a.q) != 4 || imp_rank(a.k) != 4 || imp_rank(a.v) != 4)
         return imp_bad(im, "Q, K, V with 4 dims are expected");
-    if (!imp_head_ratio(im, q, k, &heads))
+    if (imp_attr(im, "softmax_precision") &&
+        (a.computed = imp_dtype_of(im, imp_i(im, "softmax_precision", 1))) == TCC_NONE)
         return false;
-    enum tcc_dtype dtype = imp_dtype(q), wide = dtype == TCC_F64 ? TCC_F64 : TCC_F32;
-    if (imp_attr(im, "softmax_precision"))
-        wide = imp_dtype_of(im, imp_i(im, "softmax_precision", 1));
-    if (wide == TCC_NONE)
-        return false;
-    struct ir_value *right = imp_cast(im, imp_repeat_heads(im, k, &heads), wide);
-    struct ir_value *qk = imp_matmul(im, imp_cast(im, q, wide), right, false, true, TCC_NONE);
-    qk = qk ? imp_bin(im, IR_mul, qk,
-                      imp_cast(im, imp_head_scale(im, imp_cast(im, q, wide), imp_f(im, "scale", 0), false), wide))
-            : NULL;
-    qk = modify(im, "score_mod", qk);
-    struct ir_value *p = modify(im, "prob_mod", qk ? imp_softmax(im, qk, 3, false) : NULL);
-    struct ir_value *y =
-        p ? imp_matmul(im, p, imp_cast(im, imp_repeat_heads(im, v, &heads), wide), false, false, TCC_NONE) : NULL;
-    return y && imp_out(im, 0, imp_cast(im, y, dtype));
+    return imp_out(im, 0, imp_attend(im, &a));
 }
 
-/* -- RotaryEmbedding: pairs of elements are rotated by the angle of their position */
-
-static struct ir_value *every_second(struct imp *im, struct ir_value *x, int64_t first, ir_expr half)
-{
-    ir_expr start[4], size[4], step[4];
-    for (int k = 0; k < 4; k++) {
-        start[k] = ir_const(im->ctx, k == 3 ? first : 0);
-        size[k] = k == 3 ? half : imp_dim(x, k);
-        step[k] = ir_const(im->ctx, k == 3 ? 2 : 1);
-    }
-    return imp_slice(im, x, start, size, step);
-}
-
-ir_expr imp_turned(struct imp *im)
-{
-    int64_t part = imp_i(im, "rotary_embedding_dim", 0);
-    return part ? ir_const(im->ctx, part) : NULL;
-}
-
-struct ir_value *imp_rotate(struct imp *im, struct ir_value *x, struct ir_value *cosine, struct ir_value *sine,
-                            ir_expr turned, bool interleaved)
-{
-    struct ir_ctx *c = im->ctx;
-    if (!x || !cosine || !sine)
-        return NULL;
-    ir_expr whole = imp_dim(x, 3), none = ir_const(c, 0);
-    turned = turned ? turned : whole;
-    ir_expr half = ir_floordiv(c, turned, ir_const(c, 2));
-    struct ir_value *first = interleaved ? every_second(im, x, 0, half) : imp_slice1(im, x, 3, none, half);
-    struct ir_value *second = interleaved ? every_second(im, x, 1, half) : imp_slice1(im, x, 3, half, half);
-    struct ir_value *right = imp_bin(im, IR_mul, sine, second);
-    struct ir_value *real = imp_bin(im, IR_sub, imp_bin(im, IR_mul, cosine, first), right);
-    struct ir_value *other = imp_bin(im, IR_mul, cosine, second);
-    struct ir_value *imaginary = imp_bin(im, IR_add, imp_bin(im, IR_mul, sine, first), other);
-    struct ir_value *pair[2] = {real, imaginary};
-    if (!real || !imaginary)
-        return NULL;
-    if (interleaved) {
-        int64_t axis = 4;
-        ir_expr dims[4] = {imp_dim(real, 0), imp_dim(real, 1), imp_dim(real, 2), turned};
-        pair[0] = imp_unsqueeze(im, real, 1, &axis);
-        pair[1] = imp_unsqueeze(im, imaginary, 1, &axis);
-        pair[0] = imp_reshape(im, imp_concat(im, 2, pair, 4), 4, dims);
-    } else {
-        pair[0] = imp_concat(im, 2, pair, 3);
-    }
-    if (turned == whole)
-        return pair[0];
-    pair[1] = imp_slice1(im, x, 3, turned, ir_sub(c, whole, turned));
-    return imp_concat(im, 2, pair, 3);
-}
-
-/* The cache for every token, as [b, 1, s, half]. */
-static struct ir_value *angles(struct imp *im, struct ir_value *cache, struct ir_value *positions)
-{
-    int64_t axis = 1;
-    if (positions)
-        cache = imp_gather_row(im, cache, positions);
-    return cache && imp_rank(cache) == 3
-               ? imp_unsqueeze(im, cache, 1, &axis)
-               : (imp_bad(im, "caches [b, s, d], or [n, d] with positions, are expected"), NULL);
-}
+/* -- RotaryEmbedding */
 
 bool onnx_op_rotary(struct imp *im)
 {
@@ -354,7 +137,7 @@ bool onnx_op_rotary(struct imp *im)
     if ((!flat && imp_rank(x) != 4) || !cache_cos || !cache_sin)
         return imp_bad(im, "X with 3 or 4 dims and both caches are expected");
     x = imp_split_heads(im, x, imp_i(im, "num_heads", 0));
-    struct ir_value *cosine = angles(im, cache_cos, positions), *sine = angles(im, cache_sin, positions);
+    struct ir_value *cosine = imp_angles(im, cache_cos, positions), *sine = imp_angles(im, cache_sin, positions);
     x = imp_rotate(im, x, cosine, sine, imp_turned(im), imp_i(im, "interleaved", 0));
     return x && imp_out(im, 0, flat ? imp_join_heads(im, x) : x);
 }

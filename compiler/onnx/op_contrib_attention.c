@@ -2,76 +2,13 @@
 /*
  * ONNX Runtime's attention: Attention, QAttention, MultiHeadAttention, PackedAttention, PackedMultiHeadAttention,
  * RotaryEmbedding. (Those whose caches have room for tokens to come are in op_contrib_cache.c.) They are read into one
- * form (struct contrib_attention) and spelled out as two products around a softmax, which the passes join. Source: ONNX
+ * form (struct imp_attention). Source: ONNX
  * Runtime, docs/ContribOperators.md.
  */
 #include "compiler/onnx/attention_int.h"
 
-#include <float.h>
 #include <math.h>
 #include <string.h>
-
-/* -- What all of them share */
-
-bool contrib_add_bias(struct imp *im, struct contrib_attention *a, struct ir_value *v)
-{
-    if (!v)
-        return true;
-    v = imp_wide(im, v);
-    a->bias = a->bias ? imp_bin(im, IR_add, a->bias, v) : v;
-    return a->bias != NULL;
-}
-
-bool contrib_mask(struct imp *im, struct contrib_attention *a, struct ir_value *allowed, double filter)
-{
-    enum tcc_dtype wide = imp_dtype(a->q) == TCC_F64 ? TCC_F64 : TCC_F32;
-    struct ir_value *zero = imp_num(im, wide, 0), *hidden = imp_num(im, wide, filter);
-    struct ir_value *v = allowed ? imp_select(im, allowed, zero, hidden) : NULL;
-    return v && contrib_add_bias(im, a, v);
-}
-
-/* Queries see keys up to their own position, the last query the last key. */
-static bool contrib_causal(struct imp *im, struct contrib_attention *a, struct ir_value *past)
-{
-    ir_expr dims[2] = {imp_dim(a->q, 2), imp_dim(a->k, 2)};
-    struct ir_value *query = imp_iota(im, 2, dims, 0, TCC_I64), *key = imp_iota(im, 2, dims, 1, TCC_I64);
-    if (past)
-        query = imp_bin(im, IR_add, query, past);
-    return contrib_mask(im, a, imp_bin(im, IR_ge, query, key), -INFINITY);
-}
-
-/* softmax over the keys and one more score per head that has no value. */
-static struct ir_value *softmax_with_sink(struct imp *im, struct ir_value *scores, struct ir_value *sink)
-{
-    ir_expr one = ir_const(im->ctx, 1), dims[4] = {one, imp_dim(scores, 1), one, one}, wide[4];
-    for (int k = 0; k < 4; k++)
-        wide[k] = k == 3 ? one : imp_dim(scores, k);
-    sink = imp_reshape(im, imp_cast(im, sink, imp_dtype(scores)), 4, dims);
-    struct ir_value *in[2] = {scores, sink ? imp_expand(im, sink, 4, wide) : NULL};
-    struct ir_value *p = in[1] ? imp_concat(im, 2, in, 3) : NULL;
-    p = p ? imp_softmax(im, p, 3, false) : NULL;
-    return imp_slice1(im, p, 3, ir_const(im->ctx, 0), imp_dim(scores, 3));
-}
-
-struct ir_value *contrib_attend(struct imp *im, struct contrib_attention *a)
-{
-    struct imp_heads heads;
-    if (!a->q || !a->k || !a->v || !imp_head_ratio(im, a->q, a->k, &heads))
-        return NULL;
-    enum tcc_dtype to = imp_dtype(a->q);
-    struct ir_value *q = imp_wide(im, a->q), *k = imp_wide(im, imp_repeat_heads(im, a->k, &heads)),
-                    *v = imp_wide(im, imp_repeat_heads(im, a->v, &heads));
-    struct ir_value *x = imp_matmul(im, q, k, false, true, TCC_NONE);
-    x = imp_softcap(im, imp_bin(im, IR_mul, x, imp_head_scale(im, q, a->scale, false)), a->softcap);
-    x = x && a->bias ? imp_bin(im, IR_add, x, a->bias) : x;
-    if (!x)
-        return NULL;
-    struct ir_value *p = a->sink ? softmax_with_sink(im, x, a->sink) : imp_softmax(im, x, 3, false);
-    a->scores = imp_cast(im, x, to);
-    a->weights = imp_cast(im, p, to);
-    struct ir_value *y = imp_matmul(im, p, v, false, false, TCC_NONE);
-    return imp_join_heads(im, imp_cast(im, y, to));
-}
 
 /* -- Masks */
 
@@ -83,7 +20,7 @@ static struct ir_value *per_sample(struct imp *im, struct ir_value *v, ir_expr f
 }
 
 /* One dim: ends [b]; ends and starts [2 b]; ends and more, which the ends imply [3 b + 2]. */
-static struct ir_value *allowed_range(struct imp *im, struct contrib_attention *a, struct ir_value *mask)
+static struct ir_value *allowed_range(struct imp *im, struct imp_attention *a, struct ir_value *mask)
 {
     struct ir_ctx *c = im->ctx;
     ir_expr batch = imp_dim(a->q, 0), n = imp_dim(mask, 0), zero = ir_const(c, 0), keys = imp_dim(a->k, 2);
@@ -97,15 +34,14 @@ static struct ir_value *allowed_range(struct imp *im, struct contrib_attention *
 
 /* Adds a mask operand in any of its forms (NULL: nothing); a->q and a->k say what sizes there are. `past`: keys before
  * the first query. */
-static bool contrib_mask_operand(struct imp *im, struct contrib_attention *a, struct ir_value *mask, ir_expr past,
-                                 double filter)
+static bool mask_operand(struct imp *im, struct imp_attention *a, struct ir_value *mask, ir_expr past, double filter)
 {
     static const int64_t heads = 1, middle[2] = {1, 2};
     if (!mask)
         return true;
     int rank = imp_rank(mask);
     if (rank == 1)
-        return contrib_mask(im, a, allowed_range(im, a, mask), filter);
+        return imp_attention_mask(im, a, allowed_range(im, a, mask), filter);
     /* [b, 1] beside more keys: there to keep the operand, and not a mask. */
     if (rank == 2 && ir_is_value(imp_dim(mask, 1), 1) && !ir_is_value(imp_dim(a->k, 2), 1))
         return true;
@@ -117,18 +53,10 @@ static bool contrib_mask_operand(struct imp *im, struct contrib_attention *a, st
     } else {
         return imp_bad(im, "a mask with %d dims; 1 to 4 are expected", rank);
     }
-    return mask && contrib_mask(im, a, imp_bin(im, IR_gt, mask, imp_like(im, mask, 0)), filter);
+    return mask && imp_attention_mask(im, a, imp_bin(im, IR_gt, mask, imp_like(im, mask, 0)), filter);
 }
 
 /* -- Rotation */
-
-struct ir_value *contrib_angles(struct imp *im, struct ir_value *cache, struct ir_value *positions)
-{
-    int64_t axis = 1;
-    if (cache && imp_rank(cache) != 2)
-        return imp_bad(im, "caches with 2 dims are expected"), NULL;
-    return imp_unsqueeze(im, imp_gather_row(im, cache, positions), 1, &axis);
-}
 
 /* 1, or [b, s]: the position of the first token, or of all. */
 static struct ir_value *positions_of(struct imp *im, struct ir_value *ids, ir_expr tokens)
@@ -156,8 +84,8 @@ bool onnx_op_contrib_rotary(struct imp *im)
     struct ir_value *positions = x ? positions_of(im, imp_in(im, 1), imp_dim(x, 2)) : NULL;
     if (!positions)
         return false;
-    struct ir_value *right = contrib_angles(im, sine, positions);
-    x = imp_rotate(im, x, contrib_angles(im, cosine, positions), right, imp_turned(im), imp_i(im, "interleaved", 0));
+    struct ir_value *right = imp_angles(im, sine, positions);
+    x = imp_rotate(im, x, imp_angles(im, cosine, positions), right, imp_turned(im), imp_i(im, "interleaved", 0));
     return x && imp_out(im, 0, flat ? imp_join_heads(im, x) : x);
 }
 
@@ -172,7 +100,7 @@ static struct ir_value *turn_of(struct imp *im, ir_expr size)
 }
 
 /* do_rotary: q and k turned by pos / 10000^(2 i / size), halves against halves. */
-static bool rotate_both(struct imp *im, struct contrib_attention *a, ir_expr past)
+static bool rotate_both(struct imp *im, struct imp_attention *a, ir_expr past)
 {
     int64_t axes[2] = {0, 1}, last = 1;
     ir_expr part = imp_turned(im);
@@ -205,28 +133,15 @@ static bool read_widths(struct imp *im, ir_expr n, ir_expr *widths)
     return true;
 }
 
-/* [.., q + k + v] along the last axis. */
-static bool split_three(struct imp *im, struct ir_value *x, const ir_expr *widths, struct ir_value **part)
-{
-    ir_expr at = ir_const(im->ctx, 0);
-    for (int k = 0; k < 3; k++) {
-        part[k] = imp_slice1(im, x, imp_rank(x) - 1, at, widths[k]);
-        at = ir_add(im->ctx, at, widths[k]);
-        if (!part[k])
-            return false;
-    }
-    return true;
-}
-
 /* Q, K, V of the projection [b, s, n]. */
-static bool take_projection(struct imp *im, struct contrib_attention *a, struct ir_value *x)
+static bool take_projection(struct imp *im, struct imp_attention *a, struct ir_value *x)
 {
     int64_t heads = imp_i(im, "num_heads", 0);
     ir_expr widths[3];
     struct ir_value *part[3];
     if (!x || imp_rank(x) != 3 || heads < 1)
         return x && imp_bad(im, "an input with 3 dims and num_heads are expected");
-    if (!read_widths(im, imp_dim(x, 2), widths) || !split_three(im, x, widths, part))
+    if (!read_widths(im, imp_dim(x, 2), widths) || !imp_split_three(im, x, widths, part))
         return false;
     a->q = imp_split_heads(im, part[0], heads);
     a->k = imp_split_heads(im, part[1], heads);
@@ -242,18 +157,14 @@ static struct ir_value *buffer_rows(struct imp *im, const struct ir_value *q, st
 }
 
 /* Hides the room that a shared buffer has behind the new tokens; causal attention does that by itself. */
-static bool hide_room(struct imp *im, struct contrib_attention *a, struct ir_value *used, bool causal)
+static bool hide_room(struct imp *im, struct imp_attention *a, struct ir_value *used, bool causal)
 {
-    ir_expr keys = imp_dim(a->k, 2);
-    if (!used || causal)
-        return true;
-    struct ir_value *end = imp_bin(im, IR_add, used, imp_dim_value(im, imp_dim(a->q, 2)));
-    return contrib_mask(im, a, imp_bin(im, IR_lt, imp_iota(im, 1, &keys, 0, TCC_I64), end), -INFINITY);
+    return !used || causal || imp_attention_end(im, a, imp_bin(im, IR_add, used, imp_dim_value(im, imp_dim(a->q, 2))));
 }
 
 /* past and present [2, b, h, .., d]: keys and values before these. `used`: how many rows are valid (NULL: all; operand
  * past_sequence_length of a buffer that is shared). */
-static bool take_past(struct imp *im, struct contrib_attention *a, struct ir_value *past, struct ir_value *used)
+static bool take_past(struct imp *im, struct imp_attention *a, struct ir_value *past, struct ir_value *used)
 {
     struct ir_value **kv[2] = {&a->k, &a->v}, *both[2], *rows = NULL;
     int64_t axis = 0;
@@ -262,12 +173,8 @@ static bool take_past(struct imp *im, struct contrib_attention *a, struct ir_val
     if (used && !(rows = buffer_rows(im, a->q, used)))
         return false;
     for (int k = 0; k < 2; k++) {
-        struct ir_value *before = past ? imp_gather(im, past, imp_int(im, TCC_I64, k), 0) : NULL,
-                        *in[2] = {before, *kv[k]};
-        if (before && rows)
-            *kv[k] = contrib_write_cache(im, before, *kv[k], rows, imp_dim(before, 2));
-        else if (before)
-            *kv[k] = imp_concat(im, 2, in, 2);
+        struct ir_value *before = past ? imp_gather(im, past, imp_int(im, TCC_I64, k), 0) : NULL;
+        *kv[k] = imp_behind_past(im, before, *kv[k], rows, before ? imp_dim(before, 2) : NULL);
         if (!*kv[k])
             return false;
         both[k] = imp_wants(im, 1) ? imp_unsqueeze(im, *kv[k], 1, &axis) : NULL;
@@ -279,7 +186,7 @@ static bool take_past(struct imp *im, struct contrib_attention *a, struct ir_val
 static bool self_attention(struct imp *im, struct ir_value *x, struct ir_value *mask, struct ir_value *past,
                            struct ir_value *bias, struct ir_value *used)
 {
-    struct contrib_attention a = {.scale = imp_f(im, "scale", 0)};
+    struct imp_attention a = {.form = IMP_ATTENTION_WIDE, .scale = imp_f(im, "scale", 0)};
     double filter = imp_f(im, "mask_filter_value", -10000);
     bool causal = imp_i(im, "unidirectional", 0);
     used = used && imp_i(im, "past_present_share_buffer", 0) ? imp_reshape(im, imp_cast(im, used, TCC_I64), 0, NULL)
@@ -296,10 +203,10 @@ static bool self_attention(struct imp *im, struct ir_value *x, struct ir_value *
     struct ir_value *offset = used ? used : past ? imp_dim_value(im, before) : NULL;
     if (!hide_room(im, &a, used, causal))
         return false;
-    if ((causal && !contrib_causal(im, &a, offset)) || !contrib_mask_operand(im, &a, mask, before, filter) ||
-        !contrib_add_bias(im, &a, bias))
+    if ((causal && !imp_attention_reach(im, &a, imp_attention_places(im, &a, offset), true, -1, -1)) ||
+        !mask_operand(im, &a, mask, before, filter) || !imp_attention_bias(im, &a, bias))
         return false;
-    return imp_out(im, 0, contrib_attend(im, &a));
+    return imp_out(im, 0, imp_join_heads(im, imp_attend(im, &a)));
 }
 
 bool onnx_op_contrib_attention(struct imp *im)
@@ -353,7 +260,7 @@ static ir_expr width_of(struct imp *im, const struct ir_value *x)
 }
 
 /* Q, K, V in any of their forms. *cached: K and V are [b, h, t, d] of earlier steps and want nothing else. */
-static bool read_heads(struct imp *im, struct contrib_attention *a, bool *cached)
+static bool read_heads(struct imp *im, struct imp_attention *a, bool *cached)
 {
     struct ir_value *q = imp_tensor(im, 0), *k = imp_in(im, 1), *v = imp_in(im, 2), *bias = imp_in(im, 3);
     int64_t heads = imp_i(im, "num_heads", 0);
@@ -383,22 +290,22 @@ static bool read_heads(struct imp *im, struct contrib_attention *a, bool *cached
 }
 
 /* As ONNX Runtime: keys are counted from the first one behind the past on, wherever they are from, and where there are
- * more of them than queries the last query sees all. `used`: rows of a shared buffer (contrib_causal). */
-static bool causal_rows(struct imp *im, struct contrib_attention *a, ir_expr past, struct ir_value *used)
+ * more of them than queries the last query sees all. `used`: rows of a shared buffer. */
+static bool causal_rows(struct imp *im, struct imp_attention *a, ir_expr past, struct ir_value *used)
 {
-    ir_expr dims[2] = {imp_dim(a->q, 2), imp_dim(a->k, 2)};
+    ir_expr queries = imp_dim(a->q, 2);
     struct ir_value *offset = used ? used : ir_is_value(past, 0) ? NULL : imp_dim_value(im, past);
-    if (used || ir_expr_eq(im->ctx, ir_add(im->ctx, past, dims[0]), dims[1]) == IR_YES)
-        return contrib_causal(im, a, offset);
-    struct ir_value *query = imp_iota(im, 2, dims, 0, TCC_I64), *key = imp_iota(im, 2, dims, 1, TCC_I64);
-    struct ir_value *last = imp_bin(im, IR_eq, query, imp_dim_value(im, ir_addc(im->ctx, dims[0], -1)));
-    query = offset ? imp_bin(im, IR_add, query, offset) : query;
-    return contrib_mask(im, a, imp_bin(im, IR_or, imp_bin(im, IR_ge, query, key), last), -INFINITY);
+    struct imp_places at = imp_attention_places(im, a, offset);
+    if (used || ir_expr_eq(im->ctx, ir_add(im->ctx, past, queries), imp_dim(a->k, 2)) == IR_YES)
+        return imp_attention_reach(im, a, at, true, -1, -1);
+    struct ir_value *last = imp_dim_value(im, ir_addc(im->ctx, ir_add(im->ctx, past, queries), -1));
+    struct ir_value *is_last = imp_bin(im, IR_eq, at.query, last);
+    return imp_attention_mask(im, a, imp_bin(im, IR_or, imp_bin(im, IR_le, at.key, at.query), is_last), -INFINITY);
 }
 
 bool onnx_op_multi_head_attention(struct imp *im)
 {
-    struct contrib_attention a = {.scale = imp_f(im, "scale", 0)};
+    struct imp_attention a = {.form = IMP_ATTENTION_WIDE, .scale = imp_f(im, "scale", 0)};
     struct ir_value *past[2] = {imp_in(im, 6), imp_in(im, 7)}, **kv[2] = {&a.k, &a.v}, *used = imp_in(im, 8),
                     *rows = NULL;
     bool cached = false, causal = imp_i(im, "unidirectional", 0);
@@ -413,19 +320,17 @@ bool onnx_op_multi_head_attention(struct imp *im)
     if (used && !(rows = buffer_rows(im, a.q, used)))
         return false;
     for (int k = 0; k < 2; k++) {
-        struct ir_value *in[2] = {past[k], *kv[k]};
-        if (past[k] && !cached)
-            *kv[k] = rows ? contrib_write_cache(im, past[k], *kv[k], rows, before) : imp_concat(im, 2, in, 2);
+        *kv[k] = imp_behind_past(im, cached ? NULL : past[k], *kv[k], rows, before);
         if (!*kv[k] || (imp_wants(im, 1 + k) && !imp_out(im, 1 + k, *kv[k])))
             return false;
     }
     if (!hide_room(im, &a, used, causal))
         return false;
     if ((causal && !causal_rows(im, &a, before, used)) ||
-        !contrib_mask_operand(im, &a, imp_in(im, 4), before, imp_f(im, "mask_filter_value", -10000)) ||
-        !contrib_add_bias(im, &a, imp_in(im, 5)))
+        !mask_operand(im, &a, imp_in(im, 4), before, imp_f(im, "mask_filter_value", -10000)) ||
+        !imp_attention_bias(im, &a, imp_in(im, 5)))
         return false;
-    struct ir_value *y = contrib_attend(im, &a);
+    struct ir_value *y = imp_join_heads(im, imp_attend(im, &a));
     return imp_out(im, 0, y) && (!imp_wants(im, 3) || imp_out(im, 3, a.scores));
 }
 
@@ -461,7 +366,7 @@ static struct ir_value *unpack(struct imp *im, const struct packed *p, struct ir
 }
 
 /* Attention of the padded form, and its rows that are no padding. `bounds`: operand of cumulative lengths, [b + 1]. */
-static bool attend_packed(struct imp *im, struct contrib_attention *a, const struct packed *p, struct ir_value *bounds,
+static bool attend_packed(struct imp *im, struct imp_attention *a, const struct packed *p, struct ir_value *bounds,
                           struct ir_value *bias, double filter)
 {
     ir_expr zero = ir_const(im->ctx, 0), one = ir_const(im->ctx, 1);
@@ -471,9 +376,9 @@ static bool attend_packed(struct imp *im, struct contrib_attention *a, const str
         return imp_bad(im, "cumulative_sequence_length with 1 dim is expected");
     struct ir_value *right = imp_slice1(im, bounds, 0, zero, p->batch);
     struct ir_value *lengths = imp_bin(im, IR_sub, imp_slice1(im, bounds, 0, one, p->batch), right);
-    if (!lengths || !contrib_mask_operand(im, a, lengths, zero, filter) || !contrib_add_bias(im, a, bias))
+    if (!lengths || !mask_operand(im, a, lengths, zero, filter) || !imp_attention_bias(im, a, bias))
         return false;
-    struct ir_value *y = contrib_attend(im, a);
+    struct ir_value *y = imp_join_heads(im, imp_attend(im, a));
     if (!y)
         return false;
     ir_expr dims[2] = {ir_mul(im->ctx, p->batch, p->tokens), imp_dim(y, 2)};
@@ -483,7 +388,7 @@ static bool attend_packed(struct imp *im, struct contrib_attention *a, const str
 
 bool onnx_op_packed_attention(struct imp *im)
 {
-    struct contrib_attention a = {.scale = imp_f(im, "scale", 0)};
+    struct imp_attention a = {.form = IMP_ATTENTION_WIDE, .scale = imp_f(im, "scale", 0)};
     struct ir_value *x = imp_tensor(im, 0), *w = x ? imp_tensor(im, 1) : NULL, *bias = imp_in(im, 2);
     struct packed p;
     if (!w || imp_rank(x) != 2 || imp_rank(w) != 2)
@@ -498,7 +403,7 @@ bool onnx_op_packed_attention(struct imp *im)
 
 bool onnx_op_packed_multi_head_attention(struct imp *im)
 {
-    struct contrib_attention a = {.scale = imp_f(im, "scale", 0)};
+    struct imp_attention a = {.form = IMP_ATTENTION_WIDE, .scale = imp_f(im, "scale", 0)};
     struct ir_value *part[3] = {imp_tensor(im, 0), imp_in(im, 1), imp_in(im, 2)}, *bias = imp_in(im, 3);
     int64_t heads = imp_i(im, "num_heads", 0);
     struct packed p;

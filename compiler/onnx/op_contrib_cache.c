@@ -18,20 +18,6 @@ struct cache {
     struct ir_value *positions; /* i64[b, 1, s, 1]: of the new tokens */
 };
 
-struct ir_value *contrib_write_cache(struct imp *im, struct ir_value *past, struct ir_value *now, struct ir_value *rows,
-                                     ir_expr size)
-{
-    struct ir_ctx *c = im->ctx;
-    if (!past || !now || !rows)
-        return NULL;
-    ir_expr zero = ir_const(c, 0), none[4] = {zero, zero, zero, zero}, after[4] = {zero, zero, zero, zero};
-    after[2] = ir_sub(c, size, imp_dim(past, 2));
-    past = imp_pad(im, past, NULL, none, after, "constant");
-    struct ir_value *in[] = {past, imp_expand(im, rows, 4, now->type->dim), now};
-    return imp_op(im, IR_scatter_elements, 3, in,
-                  IR_ATTRS(ir_attr_i(IR_ATTR_axis, 2), ir_attr_s(IR_ATTR_mode, "none")));
-}
-
 /* Operands seqlens_k [b] (keys of each sample less one) and total_sequence_length. Where the latter is the number of
  * new tokens, all is new. */
 static bool read_cache(struct imp *im, const struct ir_value *q, struct cache *c)
@@ -59,7 +45,7 @@ static bool read_cache(struct imp *im, const struct ir_value *q, struct cache *c
 }
 
 /* Q, K, V: apart, or behind each other in the first operand. */
-static bool read_heads(struct imp *im, struct contrib_attention *a)
+static bool read_heads(struct imp *im, struct imp_attention *a)
 {
     struct ir_value *part[3] = {imp_tensor(im, 0), imp_in(im, 1), imp_in(im, 2)};
     int64_t heads = imp_i(im, "num_heads", 0), own = imp_i(im, "kv_num_heads", 0);
@@ -69,12 +55,9 @@ static bool read_heads(struct imp *im, struct contrib_attention *a)
     if (!part[1]) {
         struct ir_value *all = part[0];
         ir_expr size = ir_floordiv(im->ctx, imp_dim(all, 2), ir_const(im->ctx, heads + 2 * own)),
-                at = ir_const(im->ctx, 0);
-        for (int k = 0; k < 3; k++) {
-            ir_expr width = ir_mulc(im->ctx, size, k ? own : heads);
-            part[k] = imp_slice1(im, all, 2, at, width);
-            at = ir_add(im->ctx, at, width);
-        }
+                kv = ir_mulc(im->ctx, size, own);
+        if (!imp_split_three(im, all, (ir_expr[]){ir_mulc(im->ctx, size, heads), kv, kv}, part))
+            return false;
     }
     a->q = imp_split_heads(im, part[0], heads);
     a->k = imp_split_heads(im, part[1], own);
@@ -93,7 +76,7 @@ static struct ir_value *norm_heads(struct imp *im, struct ir_value *x, struct ir
     return imp_cast(im, imp_bin(im, IR_mul, y, imp_wide(im, weight)), to);
 }
 
-static bool rotate_heads(struct imp *im, struct contrib_attention *a, const struct cache *c)
+static bool rotate_heads(struct imp *im, struct imp_attention *a, const struct cache *c)
 {
     struct ir_value *cosine = imp_in(im, 7), *sine = imp_in(im, 8), *positions = imp_in(im, 9);
     if (!cosine || !sine || imp_rank(cosine) != 2)
@@ -107,32 +90,26 @@ static bool rotate_heads(struct imp *im, struct contrib_attention *a, const stru
     if (!imp_assume(im, IR_LE, part, imp_dim(a->q, 3),
                     "cos_cache has an angle for each pair of a head's elements at most"))
         return false;
-    cosine = contrib_angles(im, cosine, positions);
-    sine = contrib_angles(im, sine, positions);
+    cosine = imp_angles(im, cosine, positions);
+    sine = imp_angles(im, sine, positions);
     a->q = imp_rotate(im, a->q, cosine, sine, part, pairs);
     a->k = imp_rotate(im, a->k, cosine, sine, part, pairs);
     return a->q && a->k;
 }
 
 /* What each new token may look at: keys up to itself (or all there are), and no more than a window of them. */
-static bool add_reach(struct imp *im, struct contrib_attention *a, const struct cache *c)
+static bool add_reach(struct imp *im, struct imp_attention *a, const struct cache *c)
 {
-    ir_expr keys = imp_dim(a->k, 2), total = imp_dim(a->q, 2);
-    struct ir_value *key = imp_iota(im, 1, &keys, 0, TCC_I64);
+    ir_expr keys = imp_dim(a->k, 2);
+    struct imp_places at = {c->positions, imp_iota(im, 1, &keys, 0, TCC_I64)};
     int64_t window = imp_i(im, "local_window_size", -1);
-    if (!imp_i(im, "causal", 1)) {
-        struct ir_value *end = imp_bin(im, IR_add, c->before, imp_dim_value(im, total));
-        return contrib_mask(im, a, imp_bin(im, IR_lt, key, end), -INFINITY);
-    }
-    struct ir_value *allowed = imp_bin(im, IR_le, key, c->positions);
-    if (window > 0)
-        allowed = imp_bin(im, IR_and, allowed,
-                          imp_bin(im, IR_gt, imp_bin(im, IR_add, key, imp_int(im, TCC_I64, window)), c->positions));
-    return contrib_mask(im, a, allowed, -INFINITY);
+    if (imp_i(im, "causal", 1))
+        return imp_attention_reach(im, a, at, true, window > 0 ? window - 1 : -1, -1);
+    return imp_attention_end(im, a, imp_bin(im, IR_add, c->before, imp_dim_value(im, imp_dim(a->q, 2))));
 }
 
 /* attention_bias [.., s, total], with 0 for the room that the cache has behind. */
-static bool add_bias(struct imp *im, struct contrib_attention *a, struct ir_value *bias)
+static bool add_bias(struct imp *im, struct imp_attention *a, struct ir_value *bias)
 {
     if (!bias)
         return true;
@@ -141,12 +118,12 @@ static bool add_bias(struct imp *im, struct contrib_attention *a, struct ir_valu
     ir_expr zero = ir_const(im->ctx, 0), none[4] = {zero, zero, zero, zero}, after[4] = {zero, zero, zero, zero};
     after[3] = ir_max(im->ctx, zero, ir_sub(im->ctx, imp_dim(a->k, 2), imp_dim(bias, 3)));
     bias = imp_pad(im, bias, NULL, none, after, "constant");
-    return bias && contrib_add_bias(im, a, bias);
+    return bias && imp_attention_bias(im, a, bias);
 }
 
 /* Writes the new keys and values behind the old ones; attention then reads the cache no further than its longest sample
  * goes. */
-static bool update_cache(struct imp *im, struct contrib_attention *a, const struct cache *c)
+static bool update_cache(struct imp *im, struct imp_attention *a, const struct cache *c)
 {
     struct ir_value **kv[2] = {&a->k, &a->v}, *past[2] = {imp_in(im, 3), imp_in(im, 4)};
     if (!past[0] != !past[1])
@@ -154,9 +131,8 @@ static bool update_cache(struct imp *im, struct contrib_attention *a, const stru
     for (int k = 0; k < 2; k++) {
         if (past[k] && (imp_rank(past[k]) != 4 || imp_dtype(past[k]) != imp_dtype(*kv[k])))
             return imp_unsupported(im, "a cache of %s", ir_type_text(im->ctx, past[k]->type));
-        if (past[k])
-            *kv[k] =
-                contrib_write_cache(im, past[k], *kv[k], c->positions, ir_max(im->ctx, imp_dim(past[k], 2), c->total));
+        *kv[k] = imp_behind_past(im, past[k], *kv[k], c->positions,
+                                 past[k] ? ir_max(im->ctx, imp_dim(past[k], 2), c->total) : NULL);
         if (!*kv[k] || (imp_wants(im, 1 + k) && !imp_out(im, 1 + k, *kv[k])))
             return false;
         *kv[k] = imp_slice1(im, *kv[k], 2, ir_const(im->ctx, 0), c->total);
@@ -166,8 +142,10 @@ static bool update_cache(struct imp *im, struct contrib_attention *a, const stru
 
 bool onnx_op_group_query_attention(struct imp *im)
 {
-    struct contrib_attention a = {
-        .scale = imp_f(im, "scale", 0), .softcap = imp_f(im, "softcap", 0), .sink = imp_in(im, 11)};
+    struct imp_attention a = {.form = IMP_ATTENTION_WIDE,
+                              .scale = imp_f(im, "scale", 0),
+                              .softcap = imp_f(im, "softcap", 0),
+                              .sink = imp_in(im, 11)};
     int64_t heads = imp_i(im, "num_heads", 0), shown = imp_i(im, "qk_output", 0);
     struct cache c;
     if (imp_i(im, "sliding_window_cache", 0))
@@ -186,6 +164,6 @@ bool onnx_op_group_query_attention(struct imp *im)
     }
     if (!add_reach(im, &a, &c) || !add_bias(im, &a, imp_in(im, 10)))
         return false;
-    struct ir_value *y = contrib_attend(im, &a);
+    struct ir_value *y = imp_join_heads(im, imp_attend(im, &a));
     return imp_out(im, 0, y) && (!imp_wants(im, 3) || imp_out(im, 3, shown == 1 ? a.scores : a.weights));
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Matrix products, and attention. */
+#include "compiler/import/attention.h"
 #include "compiler/pt2/pt2_int.h"
 
 #include <math.h>
@@ -157,6 +158,7 @@ bool aten_grouped_mm_backward(struct pt2 *p)
 /* -- Attention */
 
 struct attention {
+    struct pt2 *p;
     struct ir_value *q, *k, *v, *mask;
     struct ir_value
         *factor; /* that q has in front of the op, where the heads' size is known only at run time; else NULL */
@@ -187,34 +189,27 @@ static struct ir_value *added_mask(struct pt2 *p, struct ir_value *mask, enum tc
     return mask ? imp_cast(p->im, mask, d) : NULL;
 }
 
-/* Step by step, as training with dropout wants it. */
-static struct ir_value *spelled_out(struct pt2 *p, const struct attention *a)
+static struct ir_value *dropped(struct imp *im, struct ir_value *x, bool weights, void *context)
 {
-    struct imp *im = p->im;
-    struct ir_value *scores =
-        imp_matmul(im, imp_bin(im, IR_mul, a->q, imp_like(im, a->q, a->scale)), a->k, false, true, TCC_NONE);
-    if (a->causal && scores) {
-        const ir_expr *dims = scores->type->dim + imp_rank(scores) - 2;
-        struct ir_value *right = imp_iota(im, 2, dims, 0, TCC_I64);
-        struct ir_value *seen = imp_bin(im, IR_le, imp_iota(im, 2, dims, 1, TCC_I64), right);
-        scores = imp_select(im, seen, scores, imp_like(im, scores, -INFINITY));
-    }
-    if (a->mask)
-        scores = imp_bin(im, IR_add, scores, a->mask);
-    struct ir_value *weights = pt2_safe_softmax(p, scores, scores ? imp_rank(scores) - 1 : 0);
-    weights = pt2_dropout(p, weights, a->dropout, NULL);
-    return weights ? imp_matmul(im, weights, a->v, false, false, TCC_NONE) : NULL;
+    const struct attention *a = context;
+    (void)im;
+    return weights ? pt2_dropout(a->p, x, a->dropout, NULL) : x;
 }
 
-static struct ir_value *repeat_heads(struct pt2 *p, struct ir_value *x, const struct ir_value *q)
+/* Step by step, as training with dropout wants it. */
+static struct ir_value *spelled_out(struct pt2 *p, struct attention *a)
 {
-    if (!x || imp_dim(x, 1) == imp_dim(q, 1))
-        return x;
-    ir_expr times = ir_floordiv(p->ctx, imp_dim(q, 1), imp_dim(x, 1));
-    ir_expr dims[5] = {imp_dim(x, 0), imp_dim(x, 1), times, imp_dim(x, 2), imp_dim(x, 3)},
-            flat[4] = {imp_dim(x, 0), imp_dim(q, 1), imp_dim(x, 2), imp_dim(x, 3)};
-    struct ir_value *y = imp_expand(p->im, imp_unsqueeze(p->im, x, 1, (const int64_t[]){2}), 5, dims);
-    return y ? imp_reshape(p->im, y, 4, flat) : NULL;
+    struct imp_attention whole = {.form = IMP_ATTENTION_ATEN,
+                                  .q = imp_with(p->im, IR_mul, a->q, a->scale),
+                                  .k = a->k,
+                                  .v = a->v,
+                                  .change = dropped,
+                                  .context = a};
+    return whole.q && imp_attention_bias(p->im, &whole, a->mask) &&
+                   (!a->causal ||
+                    imp_attention_reach(p->im, &whole, imp_attention_places(p->im, &whole, NULL), true, -1, -1))
+               ? imp_attend(p->im, &whole)
+               : NULL;
 }
 
 static struct ir_value *attention(struct pt2 *p, struct attention *a)
@@ -234,9 +229,7 @@ static struct ir_value *attention(struct pt2 *p, struct attention *a)
     a->v = v;
     struct ir_value *y;
     if ((a->dropout > 0 && !p->eval) || ir_expr_eq(p->ctx, imp_dim(q, 0), imp_dim(k, 0)) == IR_NO) {
-        a->k = repeat_heads(p, k, q);
-        a->v = repeat_heads(p, v, q);
-        y = a->k && a->v ? spelled_out(p, a) : NULL;
+        y = spelled_out(p, a);
     } else {
         struct ir_value *in[] = {q, k, v, a->mask ? imp_to_rank(p->im, a->mask, 4) : NULL};
         struct ir_node *n = ir_build(&p->im->b, a->sums ? IR_attention_lse : IR_attention, 4, in,
@@ -308,7 +301,7 @@ static struct ir_value *shared_heads(struct pt2 *p, struct ir_value *g, const st
  * key, value */
 bool aten_sdpa_backward(struct pt2 *p)
 {
-    struct attention a = {0};
+    struct attention a = {.p = p};
     struct imp *im = p->im;
     const int64_t last = 3;
     struct ir_value *dy = pt2_need(p, "grad_out"), *y = dy ? pt2_need(p, "out") : NULL,
@@ -348,7 +341,7 @@ bool aten_sdpa_backward(struct pt2 *p)
  * too, for the backward pass. */
 bool aten_sdpa(struct pt2 *p)
 {
-    struct attention a = {.sums = pt2_nouts(p) > 1 && pt2_wants(p, 1) && pt2_out_type(p, 1) == TCC_F32};
+    struct attention a = {.p = p, .sums = pt2_nouts(p) > 1 && pt2_wants(p, 1) && pt2_out_type(p, 1) == TCC_F32};
     struct ir_value *y = read_attention(p, &a) ? attention(p, &a) : NULL;
     if (!y || !pt2_out(p, 0, y))
         return false;

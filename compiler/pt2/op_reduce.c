@@ -241,17 +241,6 @@ bool aten_softmax(struct pt2 *p)
     return pt2_out(p, 0, imp_softmax(p->im, x, (int)axis, arg));
 }
 
-/* The row of hidden elements has no largest: it is taken as zeros, so that it has no gradient that is not a number, and
- * gives zeros. */
-struct ir_value *pt2_safe_softmax(struct pt2 *p, struct ir_value *x, int axis)
-{
-    const int64_t axes[] = {axis};
-    struct ir_value *most = x ? imp_reduce(p->im, IR_reduce_max, x, 1, axes, true) : NULL;
-    struct ir_value *none = imp_bin(p->im, IR_eq, most, imp_like(p->im, most, -INFINITY)),
-                    *zero = imp_like(p->im, x, 0);
-    return imp_select(p->im, none, zero, imp_softmax(p->im, imp_select(p->im, none, zero, x), axis, false));
-}
-
 bool aten_safe_softmax(struct pt2 *p)
 {
     struct ir_value *x = pt2_need(p, "self");
@@ -260,7 +249,7 @@ bool aten_safe_softmax(struct pt2 *p)
     if (!x || !pt2_axis(p, "dim", -1, imp_rank(x), &axis))
         return false;
     x = imp_cast(p->im, x, wide(pt2_out_type(p, 0)));
-    return pt2_out(p, 0, imp_rank(x) ? pt2_safe_softmax(p, x, (int)axis) : imp_like(p->im, x, 1));
+    return pt2_out(p, 0, imp_rank(x) ? imp_safe_softmax(p->im, x, (int)axis) : imp_like(p->im, x, 1));
 }
 
 /* -- Sorting */

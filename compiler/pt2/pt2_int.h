@@ -310,8 +310,6 @@ struct ir_value *pt2_floor_div(struct pt2 *p, struct ir_value *a, struct ir_valu
 ir_expr pt2_clamp(struct pt2 *p, ir_expr i, ir_expr size);
 /* The square root; what is trained gets no gradient where it is 0, as PyTorch's norms and distances do. */
 struct ir_value *pt2_root(struct pt2 *p, struct ir_value *x);
-/* 0 along rows of -inf alone. */
-struct ir_value *pt2_safe_softmax(struct pt2 *p, struct ir_value *x, int axis);
 struct ir_value *pt2_atan2(struct pt2 *p, struct ir_value *y, struct ir_value *x);     /* of one shape and type */
 struct ir_value *pt2_dropout(struct pt2 *p, struct ir_value *x, double probability, struct ir_value **mask);
 
