@@ -153,6 +153,7 @@ struct pass_options {
     /* for tests: behind that pass a node's result has a type that the node does not give it; NULL: none */
     const char *damage;
     const char *hang;            /* for tests: that pass does not come back; NULL: none */
+    const struct rewrite_watch *rules;       /* for tests (rewrite_int.h); NULL: nobody watches */
 };
 
 struct pass_run;                 /* what a running pass gets: module, options, its own parameters, counters */

@@ -413,12 +413,11 @@ static bool sink_block(struct pass_run *r, struct ir_func *f, struct ir_block *b
     return true;
 }
 
-static const struct rewrite_rule rules[] = {{IR_conv_transpose, lower_conv_transpose}};
+RULES(conv_transpose, false, RULE(conv_transpose, lower_conv_transpose));
 
 bool pass_lower_conv_transpose_run(struct pass_run *r)
 {
-    if (!rewrite_module(r, rules, (int)(sizeof rules / sizeof *rules)))
-        return false;
+    rewrite_module(r, &conv_transpose);
     for (struct ir_func *f = pass_module(r)->funcs; f; f = f->next)
         if (!sink_block(r, f, f->body))
             return false;

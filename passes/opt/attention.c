@@ -380,15 +380,15 @@ static bool each_attention(struct pass_run *r, struct ir_block *block)
     return true;
 }
 
+RULES(attention, false, RULE(matmul, attend));
+
 bool pass_attention_run(struct pass_run *r)
 {
-    static const struct rewrite_rule rules[] = {{IR_matmul, attend}};
     const struct pass_machine *m = pass_opts(r)->machine;
     bool training = strcmp(pass_param(r, "for", "inference"), "training") == 0;
     if (training && (!m || !m->takes_gradient || !pass_bounded(r)))
         return true;
-    if (!rewrite_module(r, rules, 1))
-        return false;
+    rewrite_module(r, &attention);
     for (struct ir_func *f = pass_module(r)->funcs; f && training; f = f->next)
         if (!each_attention(r, f->body))
             return false;

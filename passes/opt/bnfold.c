@@ -207,9 +207,11 @@ static struct ir_value *fold_channels(struct rewrite *w, struct ir_node *n)
     return rebuild(w, linear, new_weights, new_bias);
 }
 
-static const struct rewrite_rule rules[] = {{IR_mul, fold_channels}, {IR_div, fold_channels}, {IR_add, fold_channels}};
+RULES(bnfold, false, RULE(mul, fold_channels), RULE(div, fold_channels), RULE(add, fold_channels));
 
 bool pass_bnfold_run(struct pass_run *r)
 {
-    return !pass_bounded(r) || rewrite_module(r, rules, (int)(sizeof rules / sizeof *rules));
+    if (pass_bounded(r))
+        rewrite_module(r, &bnfold);
+    return true;
 }

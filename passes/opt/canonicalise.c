@@ -224,7 +224,7 @@ static struct ir_value *max_zero(struct rewrite *w, struct ir_node *n)
 {
     struct ir_value *x = rewrite_operand_is(n, 0, 0)                                                 ? n->in[1].value
                          : rewrite_operand_is(n, 1, 0) && (!float_result(n) || pass_bounded(w->run)) ? n->in[0].value
-                                                                                             : NULL;
+                                                                                                     : NULL;
     return x && rewrite_has_result_type(n, x) && rewrite_go(w) ? ir_unary(&w->b, IR_relu, x) : NULL;
 }
 
@@ -293,55 +293,18 @@ static struct ir_value *reduce_nothing(struct rewrite *w, struct ir_node *n)
     return rewrite_has_result_type(n, x) ? x : ir_reshape_to(&w->b, x, t->rank, t->dim);
 }
 
-static const struct rewrite_rule rules[] = {
-    {IR_OP_NONE, constant_last},
-    {IR_lt, order_comparison},
-    {IR_le, order_comparison},
-    {IR_gt, order_comparison},
-    {IR_ge, order_comparison},
-    {IR_sub, sub_constant},
-    {IR_div, by_one},
-    {IR_div, recip},
-    {IR_div, div_constant},
-    {IR_add, add_zero},
-    {IR_add, join_constants},
-    {IR_mul, by_one},
-    {IR_mul, mul_minus_one},
-    {IR_mul, square},
-    {IR_mul, silu},
-    {IR_mul, join_constants},
-    {IR_pow, by_one},
-    {IR_pow, pow_constant},
-    {IR_or, bits_zero},
-    {IR_xor, bits_zero},
-    {IR_shl, bits_zero},
-    {IR_shr, bits_zero},
-    {IR_and, and_true},
-    {IR_min, with_itself},
-    {IR_max, with_itself},
-    {IR_and, with_itself},
-    {IR_or, with_itself},
-    {IR_neg, twice_back},
-    {IR_not, twice_back},
-    {IR_abs, twice_once},
-    {IR_relu, twice_once},
-    {IR_floor, twice_once},
-    {IR_ceil, twice_once},
-    {IR_trunc, twice_once},
-    {IR_round, twice_once},
-    {IR_sign, twice_once},
-    {IR_abs, even},
-    {IR_square, even},
-    {IR_select, select_known},
-    {IR_not, not_equal},
-    {IR_max, max_zero},
-    {IR_clip, clip_open},
-    {IR_recip, rsqrt},
-    {IR_reduce_sum, reduce_nothing},
-    {IR_reduce_prod, reduce_nothing},
-    {IR_reduce_max, reduce_nothing},
-    {IR_reduce_min, reduce_nothing},
-};
+RULES(canonicalise, false, RULE(OP_NONE, constant_last), RULE(lt, order_comparison), RULE(le, order_comparison),
+      RULE(gt, order_comparison), RULE(ge, order_comparison), RULE(sub, sub_constant), RULE(div, by_one),
+      RULE(div, recip), RULE(div, div_constant), RULE(add, add_zero), RULE(add, join_constants), RULE(mul, by_one),
+      RULE(mul, mul_minus_one), RULE(mul, square), RULE(mul, silu), RULE(mul, join_constants), RULE(pow, by_one),
+      RULE(pow, pow_constant), RULE(or, bits_zero), RULE(xor, bits_zero), RULE(shl, bits_zero), RULE(shr, bits_zero),
+      RULE(and, and_true), RULE(min, with_itself), RULE(max, with_itself), RULE(and, with_itself),
+      RULE(or, with_itself), RULE(neg, twice_back), RULE(not, twice_back), RULE(abs, twice_once),
+      RULE(relu, twice_once), RULE(floor, twice_once), RULE(ceil, twice_once), RULE(trunc, twice_once),
+      RULE(round, twice_once), RULE(sign, twice_once), RULE(abs, even), RULE(square, even), RULE(select, select_known),
+      RULE(not, not_equal), RULE(max, max_zero), RULE(clip, clip_open), RULE(recip, rsqrt),
+      RULE(reduce_sum, reduce_nothing), RULE(reduce_prod, reduce_nothing), RULE(reduce_max, reduce_nothing),
+      RULE(reduce_min, reduce_nothing));
 
 /* -- Regions ---------------------------------------------------------------------------------------------------- */
 
@@ -588,8 +551,7 @@ bool pass_canonicalise_run(struct pass_run *r)
     for (struct ir_func *f = pass_module(r)->funcs; f; f = f->next)
         if (!resolve_block(r, f->body))
             return false;
-    if (!rewrite_module(r, rules, (int)(sizeof rules / sizeof *rules)))
-        return false;
+    rewrite_module(r, &canonicalise);
     for (struct ir_func *f = pass_module(r)->funcs; f; f = f->next)
         order_operands(r, f);
     return true;

@@ -260,17 +260,14 @@ static struct ir_value *drop_clip(struct rewrite *w, struct ir_node *n)
     return q_again(w, n, 1, &clip->in[0].value, TCC_NONE);
 }
 
-static const struct rewrite_rule last_rules[] = {{IR_cast, drop_clip}};
+RULES(quantise_last, true, RULE(cast, drop_clip));
 
-static const struct rewrite_rule rules[] = {
-    {IR_cast, cast_back},           {IR_cast, widen_unsigned},    {IR_add, join_zeros},
-    {IR_sub, join_zeros},           {IR_round, round_quotient},   {IR_clip, clip_rounded},
-    {IR_matmul, q_integer_product}, {IR_matmul, q_float_product}, {IR_matmul, q_fp8_product},
-    {IR_conv, q_fp8_product},       {IR_conv, q_integer_product}, {IR_conv, q_float_product},
-    {IR_reshape, move_bytes},       {IR_transpose, move_bytes},   {IR_slice, move_bytes},
-    {IR_expand, move_bytes},        {IR_gather, move_bytes},      {IR_concat, move_bytes},
-    {IR_max_pool, move_bytes},      {IR_pad, pad_bytes},          {IR_avg_pool, pool_bytes},
-};
+RULES(quantise, true, RULE(cast, cast_back), RULE(cast, widen_unsigned), RULE(add, join_zeros), RULE(sub, join_zeros),
+      RULE(round, round_quotient), RULE(clip, clip_rounded), RULE(matmul, q_integer_product),
+      RULE(matmul, q_float_product), RULE(matmul, q_fp8_product), RULE(conv, q_fp8_product),
+      RULE(conv, q_integer_product), RULE(conv, q_float_product), RULE(reshape, move_bytes),
+      RULE(transpose, move_bytes), RULE(slice, move_bytes), RULE(expand, move_bytes), RULE(gather, move_bytes),
+      RULE(concat, move_bytes), RULE(max_pool, move_bytes), RULE(pad, pad_bytes), RULE(avg_pool, pool_bytes));
 
 /* Is there a tensor of bytes, or of 8-bit floats? */
 static bool has_bytes(const struct ir_block *b)
@@ -298,6 +295,9 @@ static bool share(struct pass_run *r)
 /* Equal nodes are joined before, so that a weight which many share is worked out once, and behind, for its sums. */
 bool pass_quantise_run(struct pass_run *r)
 {
-    return share(r) && rewrite_module(r, rules, (int)(sizeof rules / sizeof *rules)) &&
-           rewrite_module(r, last_rules, (int)(sizeof last_rules / sizeof *last_rules)) && share(r);
+    if (!share(r))
+        return false;
+    rewrite_module(r, &quantise);
+    rewrite_module(r, &quantise_last);
+    return share(r);
 }

@@ -414,30 +414,15 @@ static struct ir_value *gather_one(struct rewrite *w, struct ir_node *n)
                                                       : NULL;
 }
 
-static const struct rewrite_rule rules[] = {
-    {IR_transpose, transpose_nothing},
-    {IR_transpose, transpose_transpose},
-    {IR_transpose, transpose_ones},
-    {IR_transpose, transpose_stack},
-    {IR_matmul, matmul_transpose},
-    {IR_reshape, same_type},
-    {IR_reshape, reshape_reshape},
-    {IR_reshape, reshape_stack},
-    {IR_expand, same_type},
-    {IR_expand, expand_expand},
-    {IR_OP_NONE, expand_under_map},
-    {IR_slice, slice_nothing},
-    {IR_slice, slice_slice},
-    {IR_slice, slice_concat},
-    {IR_concat, concat_flat},
-    {IR_concat, concat_prefix},
-    {IR_pad, pad_nothing},
-    {IR_cast, same_type},
-    {IR_cast, cast_cast},
-    {IR_gather, gather_one},
-};
+RULES(simplify_moves, false, RULE(transpose, transpose_nothing), RULE(transpose, transpose_transpose),
+      RULE(transpose, transpose_ones), RULE(transpose, transpose_stack), RULE(matmul, matmul_transpose),
+      RULE(reshape, same_type), RULE(reshape, reshape_reshape), RULE(reshape, reshape_stack), RULE(expand, same_type),
+      RULE(expand, expand_expand), RULE(OP_NONE, expand_under_map), RULE(slice, slice_nothing),
+      RULE(slice, slice_slice), RULE(slice, slice_concat), RULE(concat, concat_flat), RULE(concat, concat_prefix),
+      RULE(pad, pad_nothing), RULE(cast, same_type), RULE(cast, cast_cast), RULE(gather, gather_one));
 
 bool pass_simplify_moves_run(struct pass_run *r)
 {
-    return rewrite_module(r, rules, (int)(sizeof rules / sizeof *rules));
+    rewrite_module(r, &simplify_moves);
+    return true;
 }
