@@ -44,6 +44,7 @@ static const char *add_field(struct ir_ctx *ctx, const char *command, const stru
 {
 #define ADD_NUMBER(type) \
     add_number(ctx, command, f->option, (double)TCCC_FIELD_OF(type, of, f), (double)TCCC_FIELD_OF(type, plain, f))
+    char said[64];
     switch (f->type) {
     case TCCC_TEXT: return add(ctx, command, f->option, TCCC_FIELD_OF(char *, of, f));
     case TCCC_LIST: return add_list(ctx, command, f->option, TCCC_FIELD_OF(char *const *, of, f));
@@ -54,6 +55,7 @@ static const char *add_field(struct ir_ctx *ctx, const char *command, const stru
     case TCCC_SIZE: return ADD_NUMBER(unsigned long long);
     case TCCC_REAL:
     case TCCC_LIMIT: return ADD_NUMBER(double);
+    case TCCC_SET: return add(ctx, command, f->option, tccc_setter(f)->say(of, said, sizeof said));
     case TCCC_STREAM: break;
     }
     return command;
@@ -90,13 +92,6 @@ const char *again_training(struct ir_ctx *ctx, const struct tccc_options *o)
     command = add_fields(ctx, command, TCCC_TRAIN, t, &plain);
     command = add(ctx, command, "auto-cast", t->auto_cast);
     command = add(ctx, command, "auto-cast-type", t->auto_cast_type);
-    if (t->data_parallel)
-        command = add(ctx, command, "data-parallel", t->group ? t->group : "dp");
-    if (t->offload_activations || t->offload_optimizer)
-        command = add(ctx, command, "offload",
-                      ir_internf(ctx, "%s%s%s", t->offload_activations ? "activations" : "",
-                                 t->offload_activations && t->offload_optimizer ? "," : "",
-                                 t->offload_optimizer ? "optimizer" : ""));
     if (t->split)
         command = add_fields(ctx, command, TCCC_SPLIT, t->split, &whole);
     /* one microbatch for one partition is a split, too */

@@ -55,6 +55,7 @@ static void add_bytes(XXH3_state_t *h, const void *of, const struct tccc_field *
 
 static void add_field(XXH3_state_t *h, const struct tccc_field *f, const void *of)
 {
+    char said[64];
     switch (f->type) {
     case TCCC_TEXT: cache_add_text(h, TCCC_FIELD_OF(char *, of, f)); break;
     case TCCC_LIST: add_list(h, TCCC_FIELD_OF(char *const *, of, f)); break;
@@ -65,6 +66,7 @@ static void add_field(XXH3_state_t *h, const struct tccc_field *f, const void *o
     case TCCC_SIZE: add_bytes(h, of, f, sizeof(unsigned long long)); break;
     case TCCC_REAL:
     case TCCC_LIMIT: add_bytes(h, of, f, sizeof(double)); break;
+    case TCCC_SET: cache_add_text(h, tccc_setter(f)->say(of, said, sizeof said)); break;
     case TCCC_STREAM: break;
     }
     if (f->uses & TCCC_PATH)
@@ -86,9 +88,6 @@ static void add_training(XXH3_state_t *h, const struct tccc_train *t)
     cache_add_text(h, t->auto_cast);
     cache_add_text(h, t->auto_cast_type);
     add_file(h, t->auto_cast); /* it may name one */
-    cache_add_text(h, t->group);
-    add_number(h, t->offload_activations);
-    add_number(h, t->offload_optimizer);
     add_number(h, (int64_t)t->seed);
     add_number(h, t->split != NULL);
     if (t->split)
@@ -116,9 +115,8 @@ static bool entry_name(const struct tccc_options *o, const struct cache_key *k, 
     cache_add_text(h, o->customs && o->customs[0] ? getenv("TCCC_CC") : NULL);
     if (o->train)
         add_training(h, o->train);
-    const int64_t numbers[] = {k->narchs, o->kind, o->weights, (int64_t)o->weights_seed};
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        add_number(h, numbers[i]);
+    add_number(h, k->narchs);
+    add_number(h, o->kind);
     cache_name(h, suffixes[o->kind], name);
     return true;
 }

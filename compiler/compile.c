@@ -119,7 +119,7 @@ static struct pass_options pass_options_of(struct job *j)
                              .changes_left = &j->changes_left,
                              .hang = o->hang,
                              .damage = o->damage,
-                             .offload = o->train && o->train->offload_activations,
+                             .offload = o->train && o->train->offload & TCCC_OFFLOAD_ACTIVATIONS,
                              .timed = j->facts ? facts_timed : NULL,
                              .timed_user = j};
     int n = 0;

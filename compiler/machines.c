@@ -43,7 +43,7 @@ static bool offload_ok(struct job *j)
 {
     const struct tccc_train *t = j->o->train;
     const struct pass_memory *memory = j->made.machine->memory;
-    if (!t || (!t->offload_activations && !t->offload_optimizer) || (memory && !memory->shared))
+    if (!t || !t->offload || (memory && !memory->shared))
         return true;
     ir_error(
         j->ctx, NULL,

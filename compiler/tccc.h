@@ -19,6 +19,7 @@ extern "C" {
 
 enum tccc_output { TCCC_SO, TCCC_OBJECT, TCCC_ARCHIVE };
 enum tccc_weights { TCCC_WEIGHTS_AUTO, TCCC_WEIGHTS_EMBED, TCCC_WEIGHTS_EXTERNAL, TCCC_WEIGHTS_RANDOM };
+enum tccc_offload { TCCC_OFFLOAD_ACTIVATIONS = 1, TCCC_OFFLOAD_OPTIMIZER = 2 };
 
 /*
  * Members that are options of the command line come from the rows of compiler/options.def, which say what each means:
@@ -34,6 +35,7 @@ enum tccc_weights { TCCC_WEIGHTS_AUTO, TCCC_WEIGHTS_EMBED, TCCC_WEIGHTS_EXTERNAL
 #define TCCC_MEMBER_REAL(name) double name;
 #define TCCC_MEMBER_LIMIT(name) double name;
 #define TCCC_MEMBER_STREAM(name) FILE *name;
+#define TCCC_MEMBER_SET(name)
 
 #define TCCC_OF_OPTIONS(member)
 #define TCCC_OF_TRAIN(member) member
@@ -44,8 +46,9 @@ struct tccc_train {
     TCCC_OF_##in(TCCC_MEMBER_##type(member))
 #include "compiler/options.def"
     const char *auto_cast, *auto_cast_type;          /* as in tccc_options */
+    bool data_parallel;
     const char *group;                               /* of data_parallel: whose ranks average; NULL: dp */
-    bool offload_activations, offload_optimizer;     /* --offload: from the device's memory to the host's */
+    int offload;                                     /* of enum tccc_offload: from the device's memory to the host's */
     /* what happens to each tensor kept for the backward pass; NULL: none */
     FILE *report;
     const struct tccc_split *split;                  /* NULL: one stage, whole batches */
@@ -72,7 +75,6 @@ struct tccc_options {
     const char *model;               /* path: .onnx or .tcir */
     const char *output;              /* path; NULL: no artifact (dump only) */
     enum tccc_output kind;
-    const char *depfile;             /* -MD -MF; NULL: none */
     enum tccc_weights weights;
     unsigned long long weights_seed; /* RANDOM: made when the artifact is opened, in place of the model's */
 #define TCCC_FIELD(id, long_name, short_name, argument, kind, tools, group, help, in, type, member, least, most, uses) \

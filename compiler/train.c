@@ -30,8 +30,8 @@ static struct train_options options_of(const struct tccc_train *t)
                                   .zero = t->zero,
                                   .tensor_parallel = t->tensor_parallel,
                                   .sequence_parallel = t->sequence_parallel,
-                                  .offload_optimizer = t->offload_optimizer,
-                                  .offload_activations = t->offload_activations};
+                                  .offload_optimizer = t->offload & TCCC_OFFLOAD_OPTIMIZER,
+                                  .offload_activations = t->offload & TCCC_OFFLOAD_ACTIVATIONS};
 }
 
 /* The file's text, NULL after a diagnostic. */

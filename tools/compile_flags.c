@@ -62,31 +62,6 @@ static void show_progress(void *user, const char *what, double fraction)
     fflush(stderr);
 }
 
-static int weights_kind(const struct options *o, struct tccc_options *c)
-{
-    static const struct {
-        const char *word;
-        enum tccc_weights kind;
-    } words[] = {{"auto", TCCC_WEIGHTS_AUTO}, {"embed", TCCC_WEIGHTS_EMBED}, {"external", TCCC_WEIGHTS_EXTERNAL}};
-    const char *text = option_text(o, OPT_weights, "auto");
-
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        if (strcmp(words[i].word, text) == 0) {
-            c->weights = words[i].kind;
-            return EXIT_FINE;
-        }
-    }
-    if (!strncmp(text, "random:", 7) && text[7] >= '0' && text[7] <= '9') {
-        char *end;
-
-        c->weights = TCCC_WEIGHTS_RANDOM;
-        c->weights_seed = strtoull(text + 7, &end, 10);
-        if (!*end)
-            return EXIT_FINE;
-    }
-    return usage_error(o, "--weights=%s: expected embed, external, auto or random:SEED", text);
-}
-
 /* --dump-ir: words, or the name of a pass; --pipeline: a pipeline or a list of passes. */
 static int check_passes(const struct options *o)
 {
@@ -157,7 +132,7 @@ int compile_options(const struct options *o, struct tccc_options *c)
     c->message = show_message;
     c->progress = isatty(STDERR_FILENO) && !option_set(o, OPT_quiet) ? show_progress : NULL;
     c->user = (void *)(uintptr_t)o;
-    return weights_kind(o, c);
+    return EXIT_FINE;
 }
 
 static void no_message(void *user, int severity, const char *text)

@@ -53,6 +53,15 @@ static bool read_real(const struct options *o, enum option_id id, const struct t
     return true;
 }
 
+static bool set_members(const struct options *o, enum option_id id, const struct tccc_field *f, void *to)
+{
+    const char *text = option_text(o, id, ""), *expected = tccc_setter(f)->set(to, text);
+
+    if (expected)
+        usage_error(o, "--%s=%s: expected %s", option_table[id].long_name, text, expected);
+    return !expected;
+}
+
 /* An option that is given. */
 static bool read_field(const struct options *o, enum option_id id, const struct tccc_field *f, void *to)
 {
@@ -61,6 +70,7 @@ static bool read_field(const struct options *o, enum option_id id, const struct 
     case TCCC_LIST: TCCC_FIELD_AT(const char *const *, to, f) = o->given[id].at; break;
     case TCCC_FLAG: TCCC_FIELD_AT(bool, to, f) = true; break;
     case TCCC_COUNT: TCCC_FIELD_AT(int, to, f) = o->given[id].n; break;
+    case TCCC_SET: return set_members(o, id, f, to);
     case TCCC_STREAM: TCCC_FIELD_AT(FILE *, to, f) = stderr; break;
     case TCCC_INT:
     case TCCC_LONG: return read_number(o, id, f, to);

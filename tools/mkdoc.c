@@ -477,12 +477,13 @@ static bool has_parameter(const char *name)
 static void write_python(FILE *out)
 {
     static const char *const types[] = {
-        [TCCC_TEXT] = "str", [TCCC_LIST] = "Sequence[str]", [TCCC_FLAG] = "bool",  [TCCC_INT] = "int",
-        [TCCC_LONG] = "int", [TCCC_SIZE] = "int",           [TCCC_REAL] = "float", [TCCC_LIMIT] = "float"};
+        [TCCC_TEXT] = "str",   [TCCC_LIST] = "Sequence[str]", [TCCC_FLAG] = "bool",
+        [TCCC_INT] = "int",    [TCCC_LONG] = "int",           [TCCC_SIZE] = "int",
+        [TCCC_REAL] = "float", [TCCC_LIMIT] = "float",        [TCCC_SET] = "Union[bool, str]"};
 
     fputs("# SPDX-License-Identifier: Apache-2.0\n"
           "# Made of compiler/options.def.\n"
-          "from typing import Optional, Sequence\n"
+          "from typing import Optional, Sequence, Union\n"
           "from typing_extensions import TypedDict\n\n"
           "class LoadOptions(TypedDict, total=False):\n"
           "    threads: int\n"

@@ -68,10 +68,11 @@ static int output_name(const struct options *o, struct tccc_options *c, struct n
 static int depfile_name(const struct options *o, struct tccc_options *c, struct names *names)
 {
     if (!option_set(o, OPT_depfile))
-        return option_set(o, OPT_depname) ? usage_error(o, "-MF requires -MD") : EXIT_FINE;
-    c->depfile = option_text(o, OPT_depname, names->depfile);
-    if (c->depfile == names->depfile &&
-        snprintf(names->depfile, sizeof names->depfile, "%.*s.d", (int)stem(c->output), c->output) >= PATH_MAX)
+        return c->depfile ? usage_error(o, "-MF requires -MD") : EXIT_FINE;
+    if (c->depfile)
+        return EXIT_FINE;
+    c->depfile = names->depfile;
+    if (snprintf(names->depfile, sizeof names->depfile, "%.*s.d", (int)stem(c->output), c->output) >= PATH_MAX)
         return usage_error(o, "the output's name is too long");
     return EXIT_FINE;
 }

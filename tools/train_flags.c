@@ -67,24 +67,6 @@ static int split_flags(const struct options *o, struct tccc_train *t)
     return EXIT_FINE;
 }
 
-/* --offload: words, comma-separated. */
-static int offload_flags(const struct options *o, struct tccc_train *t)
-{
-    const char *text = option_text(o, OPT_offload, NULL);
-
-    for (const char *at = text; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
-        size_t n = strcspn(at, ",");
-
-        if (n == strlen("activations") && !strncmp(at, "activations", n))
-            t->offload_activations = true;
-        else if (n == strlen("optimizer") && !strncmp(at, "optimizer", n))
-            t->offload_optimizer = true;
-        else
-            return usage_error(o, "--offload=%s: expected activations, optimizer or both, comma-separated", text);
-    }
-    return EXIT_FINE;
-}
-
 /* --new-head, --unfreeze-after, --lora. */
 static int adapt_flags(const struct options *o, struct tccc_train *t)
 {
@@ -134,9 +116,6 @@ int train_flags(const struct options *o, struct tccc_train *t)
     t->auto_cast_type = option_text(o, OPT_auto_cast_type, NULL);
     if ((code = adapt_flags(o, t)) != EXIT_FINE)
         return code;
-    t->group = *option_text(o, OPT_data_parallel, "") ? option_text(o, OPT_data_parallel, "") : NULL;
-    if (t->group && strlen(t->group) > 15)
-        return usage_error(o, "--data-parallel=%s: expected the name of a group, at most 15 letters", t->group);
     if (t->tensor_parallel > 1 && t->group && !strcmp(t->group, "tp"))
         return usage_error(o, "--data-parallel=tp: that is the group of --tensor-parallel");
     if (t->sync_bn && !t->data_parallel)
@@ -144,7 +123,6 @@ int train_flags(const struct options *o, struct tccc_train *t)
     if (option_set(o, OPT_bucket_cap) && !(t->bucket_cap_mb > 0))
         return usage_error(o, "--bucket-cap-mb: expected a number above 0");
     t->report = option_set(o, OPT_report) ? stderr : NULL;
-    if ((code = split_flags(o, t)) != EXIT_FINE || (code = offload_flags(o, t)) != EXIT_FINE)
-        return code;
-    return check(o, t);
+    code = split_flags(o, t);
+    return code != EXIT_FINE ? code : check(o, t);
 }

@@ -39,8 +39,8 @@ static void set_layout(const struct planner *p, const struct plan_layout *l, str
     t->data_parallel = l->copies > 1;
     t->bucket_cap_mb = l->copies > 1 ? t->bucket_cap_mb : 0;
     t->broadcast_buffers = l->copies > 1 ? t->broadcast_buffers : NULL;
-    t->offload_activations = l->offload_activations;
-    t->offload_optimizer = l->offload_optimizer;
+    t->offload =
+        (l->offload_activations ? TCCC_OFFLOAD_ACTIVATIONS : 0) | (l->offload_optimizer ? TCCC_OFFLOAD_OPTIMIZER : 0);
 }
 
 /* --dim for the batch of a copy, and for sizes that nobody has given. */

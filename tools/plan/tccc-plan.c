@@ -69,21 +69,21 @@ static int read_training(struct job *j)
     j->split.microbatches = micros == 1 || partitions * micros == 1 ? 1 : 2;
     j->train.split = &j->split;
     j->p.train = &j->train;
-    j->wanted = (struct plan_search){
-        .batch = j->p.batch,
-        .partitions = partitions,
-        .micros = micros,
-        .parts = option_set(o, OPT_tensor_parallel) ? j->train.tensor_parallel : 0,
-        .sequence = option_set(o, OPT_sequence_parallel) ? 1 : -1,
-        .offload = option_set(o, OPT_offload) ? j->train.offload_activations + 2 * j->train.offload_optimizer : -1,
-        .zero = option_set(o, OPT_zero) ? j->train.zero : -1,
-        .kind = -1,
-        .active = j->split.active,
-        .spread = -1,
-        .top = (int)j->p.top};
+    j->wanted = (struct plan_search){.batch = j->p.batch,
+                                     .partitions = partitions,
+                                     .micros = micros,
+                                     .parts = option_set(o, OPT_tensor_parallel) ? j->train.tensor_parallel : 0,
+                                     .sequence = option_set(o, OPT_sequence_parallel) ? 1 : -1,
+                                     .offload = option_set(o, OPT_offload) ? j->train.offload : -1,
+                                     .zero = option_set(o, OPT_zero) ? j->train.zero : -1,
+                                     .kind = -1,
+                                     .active = j->split.active,
+                                     .spread = -1,
+                                     .top = (int)j->p.top};
     /* They are the layout's: the model is read without. */
     j->train.tensor_parallel = 0;
-    j->train.sequence_parallel = j->train.offload_activations = j->train.offload_optimizer = false;
+    j->train.sequence_parallel = false;
+    j->train.offload = 0;
     return (code = read_ranks(j)) != EXIT_FINE ? code : read_placement(j);
 }
 

@@ -113,6 +113,17 @@ static int take_number(const char *name, PyObject *value, const struct tccc_fiel
     return 0;
 }
 
+/* True: the option without a text. */
+static int set_members(PyObject *value, const struct tccc_field *f, void *to)
+{
+    const char *text = "", *expected;
+
+    if (value == Py_False || (value != Py_True && take_text(f->name, value, &text)))
+        return value == Py_False ? 0 : -1;
+    expected = tccc_setter(f)->set(to, text);
+    return expected ? wrong(f->name, expected) : 0;
+}
+
 static int take_field(struct job *j, PyObject *value, const struct tccc_field *f)
 {
     void *const structures[] = {[TCCC_OPTIONS] = &j->o, [TCCC_TRAIN] = &j->t, [TCCC_SPLIT] = &j->split};
@@ -122,6 +133,7 @@ static int take_field(struct job *j, PyObject *value, const struct tccc_field *f
     case TCCC_TEXT: return take_text(f->name, value, &TCCC_FIELD_AT(const char *, to, f));
     case TCCC_LIST: return take_list(j, f->name, value, &TCCC_FIELD_AT(const char *const *, to, f));
     case TCCC_FLAG: TCCC_FIELD_AT(bool, to, f) = PyObject_IsTrue(value) == 1; break;
+    case TCCC_SET: return set_members(value, f, to);
     case TCCC_REAL:
     case TCCC_LIMIT: TCCC_FIELD_AT(double, to, f) = PyFloat_AsDouble(value); break;
     default: return take_number(f->name, value, f, to);
