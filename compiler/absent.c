@@ -50,6 +50,12 @@ bool frontend_train_check(struct ir_ctx *ctx, const struct tccc_train *t)
     return false;
 }
 
+struct frontend_options frontend_options_of(const struct tccc_options *o)
+{
+    (void)o;
+    return (struct frontend_options){0};
+}
+
 bool frontend_adapt(struct ir_module *m, const struct tccc_options *o)
 {
     (void)o;

@@ -546,21 +546,7 @@ static bool read_model(struct job *j)
     if (j->built)
         return true;
     progress(j, "reading the model", 0.0);
-    struct frontend_options front = {
-        .dims = o->dims,
-        .shapes = o->shapes,
-        .customs = o->customs,
-        .defaults = o->defaults ? o->defaults : "auto",
-        .states = o->states,
-        .exact = o->exact,
-        .allow_files = o->allow_files,
-        .max_nodes = o->max_nodes,
-        .training = o->train != NULL,
-        .keeps_weights = o->adapter && *o->adapter,
-        .frozen = o->train && o->train->lora,
-        .sync_bn = o->train && o->train->sync_bn,
-        .own_step = o->train && !o->train->loss,
-        .one_version = o->train && (o->train->split || o->train->memory_budget || o->train->data_parallel)};
+    struct frontend_options front = frontend_options_of(o);
     if (o->train && !frontend_train_check(j->ctx, o->train)) {
         j->status = USAGE;
         return false;

@@ -40,6 +40,25 @@ static bool add_stored(struct ir_module *m, const char *const *folders)
     return n == 1 ? train_merge_lora(m, l) : train_choose_lora(m, n, l);
 }
 
+struct frontend_options frontend_options_of(const struct tccc_options *o)
+{
+    const struct tccc_train *t = o->train;
+    return (struct frontend_options){.dims = o->dims,
+                                     .shapes = o->shapes,
+                                     .customs = o->customs,
+                                     .defaults = o->defaults ? o->defaults : "auto",
+                                     .states = o->states,
+                                     .exact = o->exact,
+                                     .allow_files = o->allow_files,
+                                     .max_nodes = o->max_nodes,
+                                     .training = t != NULL,
+                                     .keeps_weights = o->adapter && *o->adapter,
+                                     .frozen = t && t->lora,
+                                     .sync_bn = t && t->sync_bn,
+                                     .own_step = t && !t->loss,
+                                     .one_version = t && (t->split || t->memory_budget || t->data_parallel)};
+}
+
 bool frontend_adapt(struct ir_module *m, const struct tccc_options *o)
 {
     const struct tccc_train *t = o->train;

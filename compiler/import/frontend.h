@@ -76,9 +76,12 @@ bool frontend_split(struct ir_ctx *ctx, const struct tccc_split *s, struct train
 bool frontend_train(struct ir_module *m, const struct tccc_train *t, const struct pass_machine *machine, FILE *schedule,
                     struct train_recompute *recompute);
 
+/* What these options say to a front end, but for `split`. */
+struct tccc_options;
+struct frontend_options frontend_options_of(const struct tccc_options *o);
+
 /* What --new-head, --lora and --adapter do to a module that has been read, with `training` for the first two. False
  * after a diagnostic. */
-struct tccc_options;
 bool frontend_adapt(struct ir_module *m, const struct tccc_options *o);
 /* Files that it reads, ended by NULL; NULL: none. */
 const char *const *frontend_adapter_files(struct ir_ctx *ctx, const struct tccc_options *o);

@@ -130,19 +130,13 @@ static int read_cluster(struct job *j)
 static int read_model(struct job *j)
 {
     const struct options *o = j->p.o;
-    int64_t nodes = 0;
-    if (!option_int(o, OPT_max_nodes, 1, INT32_MAX, &nodes))
+    struct tccc_options c;
+    tccc_options_init(&c);
+    if (!fields_compile(o, &c))
         return EXIT_USAGE;
-    struct frontend_options front = {.allow_files =
-                                         option_set(o, OPT_allow_files) ? option_text(o, OPT_allow_files, "") : NULL,
-                                     .max_nodes = nodes,
-                                     .dims = o->given[OPT_dim].at,
-                                     .shapes = o->given[OPT_shape].at,
-                                     .customs = o->given[OPT_custom_op].at,
-                                     .training = true,
-                                     .sync_bn = j->train.sync_bn,
-                                     .one_version = true,
-                                     .own_step = !j->train.loss};
+    c.train = &j->train;
+    struct frontend_options front = frontend_options_of(&c);
+    front.one_version = true;
     struct ir_module *m = frontend_read(j->p.ctx, j->p.model, &front);
     if (m)
         j->p.plan = frontend_plan(m, &j->train);

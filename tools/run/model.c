@@ -205,28 +205,16 @@ static int read_module(const struct options *o, const char *path, struct model *
     int code = train_flags(o, &train);
     if (code != EXIT_FINE)
         return code;
-    int64_t nodes = 0;
-    if (!option_int(o, OPT_max_nodes, 1, INT32_MAX, &nodes))
+    struct tccc_options c;
+    tccc_options_init(&c);
+    if (!fields_compile(o, &c))
         return EXIT_USAGE;
-    struct frontend_options options = {.allow_files =
-                                           option_set(o, OPT_allow_files) ? option_text(o, OPT_allow_files, "") : NULL,
-                                       .max_nodes = nodes,
-                                       .dims = o->given[OPT_dim].at,
-                                       .shapes = o->given[OPT_shape].at,
-                                       .customs = o->given[OPT_custom_op].at,
-                                       .defaults = option_text(o, OPT_defaults, "auto"),
-                                       .states = o->given[OPT_state].at,
-                                       .exact = option_set(o, OPT_exact),
-                                       .training = train_wanted(o),
-                                       .keeps_weights = o->given[OPT_adapter].n > 0,
-                                       .frozen = train_wanted(o) && train.lora,
-                                       .own_step = train_wanted(o) && !train.loss,
-                                       .one_version = train_wanted(o) && train.data_parallel,
-                                       .sync_bn = option_set(o, OPT_sync_bn)};
-    struct tccc_options adapted = {.adapter = o->given[OPT_adapter].at, .train = train_wanted(o) ? &train : NULL};
+    c.train = train_wanted(o) ? &train : NULL;
+    struct frontend_options options = frontend_options_of(&c);
+    options.one_version = c.train && train.data_parallel; /* the interpreter takes any sizes */
     struct ir_module *module = frontend_read(m->ctx, path, &options);
 
-    if (!module || !frontend_adapt(module, &adapted) ||
+    if (!module || !frontend_adapt(module, &c) ||
         (options.training &&
          (!frontend_train(module, &train, NULL, NULL, NULL) || !frontend_versions(module, &options))))
         return exit_code_of(m->ctx);
