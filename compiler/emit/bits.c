@@ -103,8 +103,8 @@ static V widen_small(struct em *e, const struct small_float *s, V b)
     uint32_t one = power_bits(1 - s->bias);
     V with_one = or32(e, shl32(e, magnitude, 23 - s->mantissa), one);
     V tiny = LLVMBuildFSub(e->b, as_f32(e, with_one), em_fp(f32_like(e, b), __builtin_ldexp(1, 1 - s->bias)), "");
-    LLVMValueRef chosen = as_i32(e, tiny);
-    V v = select_(e, cmp32(e, LLVMIntULT, magnitude, 1u << s->mantissa), chosen, normal);
+    LLVMValueRef as_i32_tiny = as_i32(e, tiny);
+    V v = select_(e, cmp32(e, LLVMIntULT, magnitude, 1u << s->mantissa), as_i32_tiny, normal);
     if (s->special == IEEE) {
         V special = or32(e, shl32(e, magnitude, 23 - s->mantissa), 0x7f800000u);
         uint32_t top = ((1u << s->exponent) - 1) << s->mantissa;
@@ -120,8 +120,8 @@ static V widen_small(struct em *e, const struct small_float *s, V b)
 
 static V widen_e8m0(struct em *e, V b)
 {
-    LLVMValueRef otherwise = shl32(e, b, 23);
-    V v = select_(e, cmp32(e, LLVMIntEQ, b, 0), k32(e, b, 0x00400000u), otherwise);
+    LLVMValueRef as_exponent = shl32(e, b, 23);
+    V v = select_(e, cmp32(e, LLVMIntEQ, b, 0), k32(e, b, 0x00400000u), as_exponent);
     return as_f32(e, select_(e, cmp32(e, LLVMIntEQ, b, 255), k32(e, b, 0x7fc00000u), v));
 }
 
@@ -202,8 +202,8 @@ static V words_of(struct em *e, V v)
     int n = em_lanes_of(v);
     V word[8], x = as_i32(e, v);
     for (int l = 0; l < n; l += 2) {
-        LLVMValueRef right = and32(e, lane_of(e, x, l + 1), 0xffff0000u);
-        word[l / 2] = LLVMBuildOr(e->b, lshr32(e, lane_of(e, x, l), 16), right, "");
+        LLVMValueRef upper_half = and32(e, lane_of(e, x, l + 1), 0xffff0000u);
+        word[l / 2] = LLVMBuildOr(e->b, lshr32(e, lane_of(e, x, l), 16), upper_half, "");
     }
     return LLVMBuildBitCast(e->b, of_lanes(e, word, n / 2), em_vec(e->t_i16, n), "");
 }

@@ -258,8 +258,8 @@ static V without_bad(struct em *e, V loaded, V bad, V otherwise)
     lanes = em_lanes_of(none) > lanes ? em_lanes_of(none) : lanes;
     if (em_lanes_of(bad) > 1)
         bad = em_splat(e, bad, lanes);
-    LLVMValueRef right = em_splat(e, loaded, lanes);
-    return LLVMBuildSelect(e->b, bad, em_splat(e, none, lanes), right, "");
+    LLVMValueRef loaded_lanes = em_splat(e, loaded, lanes);
+    return LLVMBuildSelect(e->b, bad, em_splat(e, none, lanes), loaded_lanes, "");
 }
 
 static V load_where(struct em *e, const struct kn_insn *n, V uniform, V lanes, V otherwise)
@@ -279,8 +279,8 @@ static V emit_load(struct em *e, const struct kn_insn *n)
     V uniform, lanes, bad;
     conditions(e, n, &uniform, &lanes, &bad);
     bool may_miss = n->nguards || bad || uniform || lanes;
-    V otherwise = may_miss && n->nargs > 0 && n->arg[0] >= 0 ? argument(e, n, 0) : NULL;
-    return without_bad(e, load_where(e, n, uniform, lanes, otherwise), bad, otherwise);
+    V when_missing = may_miss && n->nargs > 0 && n->arg[0] >= 0 ? argument(e, n, 0) : NULL;
+    return without_bad(e, load_where(e, n, uniform, lanes, when_missing), bad, when_missing);
 }
 
 static void emit_store(struct em *e, const struct kn_insn *n)
@@ -344,8 +344,8 @@ static V is_there(struct em *e, int insn)
         there = always ? NULL : em_guards(e, n->nguards, n->guards);
         if (there && other) {
             int lanes = em_lanes_of(there) > em_lanes_of(other) ? em_lanes_of(there) : em_lanes_of(other);
-            LLVMValueRef right = em_splat(e, other, lanes);
-            there = LLVMBuildOr(e->b, em_splat(e, there, lanes), right, "");
+            LLVMValueRef other_lanes = em_splat(e, other, lanes);
+            there = LLVMBuildOr(e->b, em_splat(e, there, lanes), other_lanes, "");
         }
     }
     for (int i = 0; n->code == KN_SCALAR && i < n->nargs; i++)

@@ -124,8 +124,8 @@ LLVMValueRef em_and_mask(struct em *e, LLVMValueRef a, LLVMValueRef b)
     if (!a || !b)
         return a ? a : b;
     int lanes = em_lanes_of(a) > em_lanes_of(b) ? em_lanes_of(a) : em_lanes_of(b);
-    LLVMValueRef right = em_splat(e, b, lanes);
-    return LLVMBuildAnd(e->b, em_splat(e, a, lanes), right, "");
+    LLVMValueRef b_lanes = em_splat(e, b, lanes);
+    return LLVMBuildAnd(e->b, em_splat(e, a, lanes), b_lanes, "");
 }
 
 /* -- Intrinsics --------------------------------------------------------------------------------- */

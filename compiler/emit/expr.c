@@ -102,8 +102,8 @@ static bool divides_exactly(ir_expr a, ir_expr b)
 static LLVMValueRef divide_lanes(struct em *e, bool quotient, LLVMValueRef a, LLVMValueRef b)
 {
     LLVMTypeRef wide = em_vec(e->t_f64, em_lanes_of(a));
-    LLVMValueRef right = LLVMBuildSIToFP(e->b, b, wide, "");
-    LLVMValueRef q = LLVMBuildFDiv(e->b, LLVMBuildSIToFP(e->b, a, wide, ""), right, "");
+    LLVMValueRef as_float = LLVMBuildSIToFP(e->b, b, wide, "");
+    LLVMValueRef q = LLVMBuildFDiv(e->b, LLVMBuildSIToFP(e->b, a, wide, ""), as_float, "");
     q = LLVMBuildFPToSI(e->b, em_unary_intrinsic(e, "llvm.floor", q), LLVMTypeOf(a), "");
     return quotient ? q : LLVMBuildSub(e->b, a, LLVMBuildMul(e->b, q, b, ""), "");
 }
@@ -182,8 +182,8 @@ LLVMValueRef em_expr(struct em *e, ir_expr x)
     for (int i = 1; i < x->nargs; i++) {
         LLVMValueRef w = em_expr(e, x->arg[i]);
         if (narrow) {
-            LLVMValueRef right = LLVMBuildTrunc(e->b, w, e->t_i32, "");
-            v = combine(e, x, LLVMBuildTrunc(e->b, v, e->t_i32, ""), right);
+            LLVMValueRef low_word = LLVMBuildTrunc(e->b, w, e->t_i32, "");
+            v = combine(e, x, LLVMBuildTrunc(e->b, v, e->t_i32, ""), low_word);
             v = LLVMBuildZExt(e->b, v, e->t_i64, "");
         } else {
             v = combine(e, x, v, w);
@@ -271,8 +271,8 @@ static LLVMValueRef lanes_below(struct em *e, LLVMValueRef e0, LLVMValueRef boun
 static LLVMValueRef lanes_compare(struct em *e, ir_expr a, ir_expr b)
 {
     LLVMTypeRef elem = fits_32(a) && fits_32(b) ? e->t_i32 : e->t_i64;
-    LLVMValueRef right = lanes_of(e, b, elem);
-    return LLVMBuildICmp(e->b, LLVMIntSLT, lanes_of(e, a, elem), right, "");
+    LLVMValueRef lanes_of_elem = lanes_of(e, b, elem);
+    return LLVMBuildICmp(e->b, LLVMIntSLT, lanes_of(e, a, elem), lanes_of_elem, "");
 }
 
 /* a < b: i1, or a mask when it differs between lanes. */
@@ -280,8 +280,8 @@ static LLVMValueRef less(struct em *e, ir_expr a, ir_expr b)
 {
     int64_t stride;
     if (!em_varies(e, a) && !em_varies(e, b)) {
-        LLVMValueRef right = em_expr(e, b);
-        return LLVMBuildICmp(e->b, LLVMIntSLT, em_expr(e, a), right, "");
+        LLVMValueRef b_value = em_expr(e, b);
+        return LLVMBuildICmp(e->b, LLVMIntSLT, em_expr(e, a), b_value, "");
     }
     if (!em_varies(e, b) && em_stride(e, a, &stride) && stride == 1) {
         LLVMValueRef bound = em_expr(e, b);

@@ -297,8 +297,8 @@ static void piece_step(struct em *e, const struct pieces *p, V index)
         position = em_cast(e, TCC_I64, (enum tcc_dtype)e->k->insns[n->arg[1]].dtype, position);
     else
         value = em_cast(e, (enum tcc_dtype)n->dtype, (enum tcc_dtype)e->k->insns[n->arg[0]].dtype, value);
-    LLVMValueRef right = position ? em_splat(e, position, e->lanes) : NULL;
-    piece_set(e, p, index, em_splat(e, value, e->lanes), right);
+    LLVMValueRef position_lanes = position ? em_splat(e, position, e->lanes) : NULL;
+    piece_set(e, p, index, em_splat(e, value, e->lanes), position_lanes);
 }
 
 static void piece_merge(struct em *e, struct pieces *p, V index, V other)

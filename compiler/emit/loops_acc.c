@@ -157,8 +157,8 @@ void loops_acc_merge(struct em *e, struct loops_acc *a, V value, V position)
     loops_acc_get(e, a, &old, &at);
     if (n->code == KN_ARGREDUCE) {
         V take = better(e, n, d, value, position, old, at);
-        LLVMValueRef right = LLVMBuildSelect(e->b, take, position, at, "");
-        loops_acc_set(e, a, LLVMBuildSelect(e->b, take, value, old, ""), right);
+        LLVMValueRef selected = LLVMBuildSelect(e->b, take, position, at, "");
+        loops_acc_set(e, a, LLVMBuildSelect(e->b, take, value, old, ""), selected);
         return;
     }
     loops_acc_set(e, a, em_reduce_step(e, (enum kn_reducer)n->reducer, d, old, value), NULL);

@@ -245,13 +245,13 @@ static LLVMValueRef load_uniform(struct em *e, int operand, LLVMValueRef offset,
         return em_load(e, d, em_address(e, operand, offset), 1, NULL, NULL, operand);
     LLVMValueRef none = otherwise ? otherwise : LLVMConstNull(em_reg_type(e, d));
     LLVMValueRef uniform_none = em_lanes_of(none) == 1 ? none : LLVMConstNull(em_reg_type(e, d));
-    LLVMValueRef right = any_lane(e, mask);
-    LLVMValueRef v = em_load(e, d, em_address(e, operand, offset), 1, right, uniform_none, operand);
+    LLVMValueRef any_lane_mask = any_lane(e, mask);
+    LLVMValueRef v = em_load(e, d, em_address(e, operand, offset), 1, any_lane_mask, uniform_none, operand);
     if (em_lanes_of(mask) == 1 && em_lanes_of(none) == 1)
         return v;
     mask = em_splat(e, mask, e->lanes);
-    LLVMValueRef second = em_splat(e, none, e->lanes);
-    return LLVMBuildSelect(e->b, mask, em_splat(e, v, e->lanes), second, "");
+    LLVMValueRef none_lanes = em_splat(e, none, e->lanes);
+    return LLVMBuildSelect(e->b, mask, em_splat(e, v, e->lanes), none_lanes, "");
 }
 
 static LLVMValueRef load_place(struct em *e, int operand, const struct place *p, LLVMValueRef guard,
@@ -325,13 +325,13 @@ static void store_place(struct em *e, int operand, const struct place *p, LLVMVa
     LLVMValueRef mask = em_and_mask(e, e->mask, guard);
     if (p->offset && p->stride == 0) {
         LLVMValueRef on = mask ? any_lane(e, mask) : NULL;
-        LLVMValueRef right = last_lane(e, value, mask);
-        em_store(e, d, em_address(e, operand, p->offset), right, on, operand);
+        LLVMValueRef last_lane_value = last_lane(e, value, mask);
+        em_store(e, d, em_address(e, operand, p->offset), last_lane_value, on, operand);
         return;
     }
     if (p->offset && p->stride == 1) {
-        LLVMValueRef second = em_splat(e, value, e->lanes);
-        em_store(e, d, em_address(e, operand, p->offset), second, mask, operand);
+        LLVMValueRef value_lanes = em_splat(e, value, e->lanes);
+        em_store(e, d, em_address(e, operand, p->offset), value_lanes, mask, operand);
         return;
     }
     scatter(e, operand, place_offsets(e, p), mask, value);

@@ -72,8 +72,8 @@ struct em_range em_first(struct em *e, struct em_range r, V at, V n)
 
 struct em_range em_scale(struct em *e, struct em_range r, V n)
 {
-    LLVMValueRef right = LLVMBuildMul(e->b, r.hi, n, "");
-    return ordered(LLVMBuildMul(e->b, r.lo, n, ""), right);
+    LLVMValueRef product = LLVMBuildMul(e->b, r.hi, n, "");
+    return ordered(LLVMBuildMul(e->b, r.lo, n, ""), product);
 }
 
 struct em_range em_cut(struct em *e, struct em_range r, struct em_range by)

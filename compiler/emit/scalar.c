@@ -50,8 +50,8 @@ static V safe_divisor(struct em *e, enum tcc_dtype d, V a, V b)
     V bad = LLVMBuildICmp(e->b, LLVMIntEQ, b, zero_like(b), "");
     if (tcc_is_signed(d)) {
         V lowest = em_int(t, (int64_t)(1ull << (8 * tcc_dtype_bytes(d) - 1)));
-        LLVMValueRef right = LLVMBuildICmp(e->b, LLVMIntEQ, b, em_int(t, -1), "");
-        V wraps = LLVMBuildAnd(e->b, LLVMBuildICmp(e->b, LLVMIntEQ, a, lowest, ""), right, "");
+        LLVMValueRef is_equal = LLVMBuildICmp(e->b, LLVMIntEQ, b, em_int(t, -1), "");
+        V wraps = LLVMBuildAnd(e->b, LLVMBuildICmp(e->b, LLVMIntEQ, a, lowest, ""), is_equal, "");
         bad = LLVMBuildOr(e->b, bad, wraps, "");
     }
     return select_(e, bad, em_int(t, 1), b);
@@ -97,8 +97,8 @@ static V int_power(struct em *e, enum tcc_dtype d, V a, V b)
         return result;
     V is_one = LLVMBuildICmp(e->b, LLVMIntEQ, a, one, ""),
       is_minus = LLVMBuildICmp(e->b, LLVMIntEQ, a, em_int(t, -1), "");
-    LLVMValueRef right = LLVMBuildOr(e->b, is_one, is_minus, "");
-    V keep = LLVMBuildOr(e->b, LLVMBuildNot(e->b, negative, ""), right, "");
+    LLVMValueRef either = LLVMBuildOr(e->b, is_one, is_minus, "");
+    V keep = LLVMBuildOr(e->b, LLVMBuildNot(e->b, negative, ""), either, "");
     return select_(e, keep, result, zero);
 }
 
@@ -192,19 +192,19 @@ static V philox(struct em *e, enum tcc_dtype d, V x, V key, V z)
     V k[2] = {key, LLVMBuildLShr(e->b, key, half, "")};
     for (int round = 0; round < 10; round++) {
         V a = long_product(e, c[0], 0xD2511F53), b = long_product(e, c[2], 0xCD9E8D57);
-        LLVMValueRef right = LLVMBuildXor(e->b, c[1], k[0], "");
-        c[0] = LLVMBuildXor(e->b, LLVMBuildLShr(e->b, b, half, ""), right, "");
-        LLVMValueRef second = LLVMBuildXor(e->b, c[3], k[1], "");
-        c[2] = LLVMBuildXor(e->b, LLVMBuildLShr(e->b, a, half, ""), second, "");
+        LLVMValueRef flipped = LLVMBuildXor(e->b, c[1], k[0], "");
+        c[0] = LLVMBuildXor(e->b, LLVMBuildLShr(e->b, b, half, ""), flipped, "");
+        LLVMValueRef flipped_c3 = LLVMBuildXor(e->b, c[3], k[1], "");
+        c[2] = LLVMBuildXor(e->b, LLVMBuildLShr(e->b, a, half, ""), flipped_c3, "");
         c[1] = b;
         c[3] = a;
         k[0] = LLVMBuildAdd(e->b, k[0], em_int(t, 0x9E3779B9), "");
         k[1] = LLVMBuildAdd(e->b, k[1], em_int(t, 0xBB67AE85), "");
     }
     V odd = LLVMBuildICmp(e->b, LLVMIntNE, LLVMBuildAnd(e->b, x, em_int(t, 1), ""), em_int(t, 0), "");
-    V second = LLVMBuildICmp(e->b, LLVMIntNE, LLVMBuildAnd(e->b, x, two, ""), em_int(t, 0), "");
-    LLVMValueRef otherwise = select_(e, odd, c[1], c[0]);
-    V word = select_(e, second, select_(e, odd, c[3], c[2]), otherwise);
+    V differs = LLVMBuildICmp(e->b, LLVMIntNE, LLVMBuildAnd(e->b, x, two, ""), em_int(t, 0), "");
+    LLVMValueRef selected = select_(e, odd, c[1], c[0]);
+    V word = select_(e, differs, select_(e, odd, c[3], c[2]), selected);
     return em_cast(e, d, wide, LLVMBuildAnd(e->b, word, low, ""));
 }
 

@@ -33,8 +33,8 @@ static V less(const struct sorter *s, V x, V y)
     LLVMBuilderRef b = s->e->b;
     enum tcc_dtype d = s->e->k->operands[s->n->operand].dtype;
     if (tcc_is_float(d)) {
-        LLVMValueRef right = LLVMBuildFCmp(b, LLVMRealORD, x, x, "");
-        return LLVMBuildAnd(b, LLVMBuildFCmp(b, LLVMRealULT, x, y, ""), right, "");
+        LLVMValueRef is_number = LLVMBuildFCmp(b, LLVMRealORD, x, x, "");
+        return LLVMBuildAnd(b, LLVMBuildFCmp(b, LLVMRealULT, x, y, ""), is_number, "");
     }
     return LLVMBuildICmp(b, tcc_is_signed(d) ? LLVMIntSLT : LLVMIntULT, x, y, "");
 }
@@ -53,8 +53,8 @@ static void compare(const struct sorter *s, V i, V j)
       q = em_load(e, TCC_I32, at(s, others, j), 1, NULL, NULL, others);
     bool down = s->n->reducer == KN_MAX;
     V before = less(s, down ? x : y, down ? y : x), behind = less(s, down ? y : x, down ? x : y);
-    LLVMValueRef right = LLVMBuildICmp(e->b, LLVMIntSLT, q, p, "");
-    V lower = LLVMBuildAnd(e->b, LLVMBuildNot(e->b, behind, ""), right, "");
+    LLVMValueRef is_less = LLVMBuildICmp(e->b, LLVMIntSLT, q, p, "");
+    V lower = LLVMBuildAnd(e->b, LLVMBuildNot(e->b, behind, ""), is_less, "");
     em_if_begin(e, &wrong, LLVMBuildOr(e->b, before, lower, ""));
     em_store(e, d, at(s, keys, i), y, NULL, keys);
     em_store(e, d, at(s, keys, j), x, NULL, keys);
@@ -78,8 +78,8 @@ static void step(const struct sorter *s, V log, bool mirror)
     V within = LLVMBuildAnd(e->b, pair, LLVMBuildSub(e->b, LLVMBuildShl(e->b, one, below, ""), one, ""), "");
     V partner = mirror ? LLVMBuildSub(e->b, LLVMBuildSub(e->b, size, one, ""), within, "")
                        : LLVMBuildAdd(e->b, within, LLVMBuildShl(e->b, one, below, ""), "");
-    LLVMValueRef right = LLVMBuildAdd(e->b, start, partner, "");
-    compare(s, LLVMBuildAdd(e->b, start, within, ""), right);
+    LLVMValueRef sum = LLVMBuildAdd(e->b, start, partner, "");
+    compare(s, LLVMBuildAdd(e->b, start, within, ""), sum);
     em_loop_end(e, &l);
     if (s->t)
         s->t->meet(s->t->user);

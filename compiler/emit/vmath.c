@@ -145,8 +145,8 @@ V vm_nearest_product(const struct vm *m, V x, V y, V *integer)
     /* Adding 1.5 * 2^23 (2^52) leaves the rounded integer in the low bits. */
     V magic = vm_k(m, m->f64 ? 0x1.8p52 : 0x1.8p23), t = vm_fma(m, x, y, magic);
     if (integer) {
-        V right = vm_bits(m, magic);
-        *integer = LLVMBuildSub(m->e->b, vm_bits(m, t), right, "");
+        V magic_bits = vm_bits(m, magic);
+        *integer = LLVMBuildSub(m->e->b, vm_bits(m, t), magic_bits, "");
     }
     return vm_sub(m, t, magic);
 }

@@ -39,8 +39,8 @@ static V power_of_two(const struct vm *m, V n)
 static V scale(const struct vm *m, V p, V n)
 {
     V half = LLVMBuildAShr(m->e->b, n, vm_ik(m, 1), ""), rest = LLVMBuildSub(m->e->b, n, half, "");
-    V right = power_of_two(m, rest);
-    return vm_mul(m, vm_mul(m, p, power_of_two(m, half)), right);
+    V power_of_two_rest = power_of_two(m, rest);
+    return vm_mul(m, vm_mul(m, p, power_of_two(m, half)), power_of_two_rest);
 }
 
 /* x = n ln 2 + r; returns r. x is within the range where n is small. */
@@ -81,10 +81,10 @@ static V scalef(const struct vm *m, V p, V n)
     if (lanes == 16)
         return e->m->scale(e, p, n);
     V index[EM_MAX_LANES];
-    V right = part_of(m, n, 0, lanes / 2);
-    V low = scalef(m, part_of(m, p, 0, lanes / 2), right);
-    V second = part_of(m, n, lanes / 2, lanes / 2);
-    V high = scalef(m, part_of(m, p, lanes / 2, lanes / 2), second);
+    V low_lanes = part_of(m, n, 0, lanes / 2);
+    V low = scalef(m, part_of(m, p, 0, lanes / 2), low_lanes);
+    V high_lanes = part_of(m, n, lanes / 2, lanes / 2);
+    V high = scalef(m, part_of(m, p, lanes / 2, lanes / 2), high_lanes);
     for (int i = 0; i < lanes; i++)
         index[i] = LLVMConstInt(e->t_i32, (unsigned)i, 0);
     return LLVMBuildShuffleVector(e->b, low, high, LLVMConstVector(index, (unsigned)lanes), "");
@@ -173,8 +173,8 @@ static V exp_within(const struct vm *m, V x)
     V r = reduce(m, x, &nf, &n), p = expm1_reduced(m, r);
     if (has_scalef(m, x))
         return scalef(m, vm_add(m, p, vm_k(m, 1)), nf);
-    V right = power_of_two(m, vm_iadd(m, n, vm_ik(m, -1)));
-    return vm_mul(m, vm_fma(m, p, two, two), right);
+    V half_power = power_of_two(m, vm_iadd(m, n, vm_ik(m, -1)));
+    return vm_mul(m, vm_fma(m, p, two, two), half_power);
 }
 
 /* Beside 1 small powers don't count, so that two limits take the place of exp's cases. NaN stays. */
@@ -258,9 +258,9 @@ V vm_log1p(const struct vm *m, V x)
 {
     V one = vm_k(m, 1), u = vm_add(m, one, x), k;
     /* What rounding 1 + x lost, relative to u. */
-    V otherwise = vm_sub(m, x, vm_sub(m, u, one));
-    V chosen = vm_sub(m, one, vm_sub(m, u, x));
-    V lost = vm_sel(m, vm_gt(m, vm_abs(m, x), one), chosen, otherwise);
+    V difference = vm_sub(m, x, vm_sub(m, u, one));
+    V difference_one = vm_sub(m, one, vm_sub(m, u, x));
+    V lost = vm_sel(m, vm_gt(m, vm_abs(m, x), one), difference_one, difference);
     V f = split_log(m, u, &k), result = log_sum(m, f, k, vm_div(m, lost, u));
     result = log_specials(m, u, result);
     /* Where 1 + x is 1 the function is x itself (-0 too). */
@@ -281,8 +281,8 @@ V vm_sinh(const struct vm *m, V x)
 V vm_cosh(const struct vm *m, V x)
 {
     V a = vm_abs(m, x), half = vm_k(m, 0.5), t = vm_exp(m, a);
-    V right = vm_div(m, half, t);
-    V small = vm_add(m, vm_mul(m, half, t), right);
+    V quotient = vm_div(m, half, t);
+    V small = vm_add(m, vm_mul(m, half, t), quotient);
     V root = vm_exp(m, vm_mul(m, a, half)), large = vm_mul(m, vm_mul(m, half, root), root);
     return vm_sel(m, vm_gt(m, a, vm_k(m, m->f64 ? 700 : 80)), large, small);
 }
@@ -297,8 +297,8 @@ V vm_tanh(const struct vm *m, V x)
     } else {
         V e = exp_within(m, vm_mul(m, c, two)), z = vm_mul(m, c, c);
         V large = vm_sub(m, one, vm_div(m, two, vm_add(m, e, one)));
-        V right = VM_POLY(m, z, vm_tanh_f32);
-        V small = vm_fma(m, vm_mul(m, z, c), right, c);
+        V poly = VM_POLY(m, z, vm_tanh_f32);
+        V small = vm_fma(m, vm_mul(m, z, c), poly, c);
         result = vm_sel(m, vm_lt(m, a, vm_k(m, 0.625)), small, large);
     }
     return vm_copysign(m, result, x);
@@ -325,8 +325,8 @@ V vm_acosh(const struct vm *m, V x)
 V vm_atanh(const struct vm *m, V x)
 {
     V a = vm_abs(m, x);
-    V right = vm_sub(m, vm_k(m, 1), a);
-    V t = vm_div(m, vm_mul(m, a, vm_k(m, 2)), right);
+    V difference = vm_sub(m, vm_k(m, 1), a);
+    V t = vm_div(m, vm_mul(m, a, vm_k(m, 2)), difference);
     V r = vm_mul(m, vm_k(m, 0.5), vm_log1p(m, t));
     r = vm_sel(m, vm_gt(m, a, vm_k(m, 1)), vm_k(m, NAN), r);
     return vm_copysign(m, r, x);
@@ -338,8 +338,8 @@ V vm_atanh(const struct vm *m, V x)
 static V erf_tail_double(const struct vm *m, V a)
 {
     V c = vm_min(m, a, vm_k(m, 6)), two = vm_k(m, 2);
-    V right = vm_add(m, c, two);
-    V t = vm_div(m, vm_sub(m, c, two), right);
+    V sum = vm_add(m, c, two);
+    V t = vm_div(m, vm_sub(m, c, two), sum);
     V h = VM_POLY(m, t, vm_erfcx_f64), e = vm_exp(m, vm_neg(m, vm_mul(m, c, c)));
     return vm_sub(m, vm_k(m, 1), vm_mul(m, e, h));
 }
@@ -357,8 +357,8 @@ static V erf_float(const struct vm *m, V x)
 {
     V nf, n, r = reduce(m, log_erfc(m, x), &nf, &n);
     V s = power_of_two(m, n), whole = vm_sub(m, vm_k(m, 1), s);
-    V right = expm1_reduced(m, r);
-    return vm_copysign(m, vm_fma(m, vm_neg(m, s), right, whole), x);
+    V near_zero = expm1_reduced(m, r);
+    return vm_copysign(m, vm_fma(m, vm_neg(m, s), near_zero, whole), x);
 }
 
 /* Beside 1, digits of small values don't count: the shorter way, and ln 2 as one float (n is -25 at least, and what n

@@ -27,8 +27,8 @@ static V fast_two_sum(const struct vm *m, V a, V b, V *low)
 static V two_sum(const struct vm *m, V a, V b, V *low)
 {
     V s = vm_add(m, a, b), bb = vm_sub(m, s, a);
-    V right = vm_sub(m, b, bb);
-    *low = vm_add(m, vm_sub(m, a, vm_sub(m, s, bb)), right);
+    V difference = vm_sub(m, b, bb);
+    *low = vm_add(m, vm_sub(m, a, vm_sub(m, s, bb)), difference);
     return s;
 }
 
@@ -37,8 +37,8 @@ static V log_two(const struct vm *m, V f, V k, V *low)
 {
     /* s + sl = f / (2 + f) */
     V dl, d = two_sum(m, vm_k(m, 2), f, &dl), s = vm_div(m, f, d), pl, p = vm_two_product(m, s, d, &pl);
-    V right = vm_mul(m, s, dl);
-    V sl = vm_sub(m, vm_sub(m, vm_sub(m, f, p), pl), right);
+    V product_dl = vm_mul(m, s, dl);
+    V sl = vm_sub(m, vm_sub(m, vm_sub(m, f, p), pl), product_dl);
     sl = vm_div(m, sl, d);
     /* s^2 and s^3 as sums of two. */
     V zl, z = vm_two_product(m, s, s, &zl);
@@ -48,8 +48,8 @@ static V log_two(const struct vm *m, V f, V k, V *low)
     /* 2/3 s^3, then 2 s + 2/3 s^3 + s^5 R(s^2). */
     V third = vm_k(m, 0x1.5555555555555p-1), tl, t = vm_two_product(m, c, third, &tl);
     tl = vm_add(m, tl, vm_fma(m, c, vm_k(m, 0x1.5555555555555p-55), vm_mul(m, cl, third)));
-    V second = VM_POLY(m, z, vm_log5_f64);
-    V rest = vm_mul(m, vm_mul(m, c, z), second);
+    V poly = VM_POLY(m, z, vm_log5_f64);
+    V rest = vm_mul(m, vm_mul(m, c, z), poly);
     V two = vm_k(m, 2), h1, a = fast_two_sum(m, vm_mul(m, two, s), t, &h1);
     V other = vm_mul(m, two, sl);
     V small = vm_add(m, vm_add(m, vm_add(m, h1, tl), other), rest);
@@ -81,22 +81,22 @@ static V pow_specials(const struct vm *m, V x, V y, V r)
     V is_odd = vm_and(m, is_whole, vm_not(m, vm_eq(m, em_unary_intrinsic(m->e, "llvm.floor", half), half)));
     V y_up = vm_gt(m, y, zero);
     /* Bases 0 and infinity. */
-    V right = vm_lt(m, y, zero);
-    V second = vm_and(m, vm_eq(m, a, inf), right);
-    V gives_zero = vm_or(m, vm_and(m, vm_eq(m, a, zero), y_up), second);
+    V is_less = vm_lt(m, y, zero);
+    V both = vm_and(m, vm_eq(m, a, inf), is_less);
+    V gives_zero = vm_or(m, vm_and(m, vm_eq(m, a, zero), y_up), both);
     V other = vm_lt(m, y, zero);
     V more = vm_and(m, vm_eq(m, a, zero), other);
     V gives_inf = vm_or(m, vm_and(m, vm_eq(m, a, inf), y_up), more);
     /* Infinite exponents. */
     V y_inf = vm_eq(m, ay, inf);
-    V otherwise = vm_lt(m, a, one);
-    V grows = vm_sel(m, y_up, vm_gt(m, a, one), otherwise);
+    V is_less_a = vm_lt(m, a, one);
+    V grows = vm_sel(m, y_up, vm_gt(m, a, one), is_less_a);
     r = vm_sel(m, y_inf, vm_sel(m, grows, inf, zero), r);
     r = vm_sel(m, vm_and(m, y_inf, vm_eq(m, a, one)), one, r);
     r = vm_sel(m, gives_zero, zero, vm_sel(m, gives_inf, inf, r));
     V negative = vm_lt(m, vm_copysign(m, one, x), zero);
-    V chosen = vm_neg(m, r);
-    r = vm_sel(m, vm_and(m, negative, is_odd), chosen, r);
+    V negated = vm_neg(m, r);
+    r = vm_sel(m, vm_and(m, negative, is_odd), negated, r);
     V rest = vm_lt(m, a, inf);
     V proper = vm_and(m, vm_lt(m, x, zero), rest);
     r = vm_sel(m, vm_and(m, proper, vm_not(m, is_whole)), vm_k(m, NAN), r);
@@ -127,8 +127,8 @@ V vm_pow_quarters(const struct vm *m, V x, double y)
         return NULL;
     /* Roots of -0 and of -infinity would be -0 and NaN; powers have +0 and infinity. */
     V zero = vm_k(m, 0), inf = vm_k(m, INFINITY);
-    V otherwise = vm_add(m, x, zero);
-    V base = vm_sel(m, vm_eq(m, x, vm_k(m, -INFINITY)), inf, otherwise);
+    V sum = vm_add(m, x, zero);
+    V base = vm_sel(m, vm_eq(m, x, vm_k(m, -INFINITY)), inf, sum);
     V root = vm_sqrt(m, base);
     if (y != 0.5 && y != 1.5)
         root = vm_sqrt(m, root);
@@ -136,9 +136,9 @@ V vm_pow_quarters(const struct vm *m, V x, double y)
         return root;
     if (y > 1)
         return vm_mul(m, base, root);
-    V right = vm_div(m, base, root);
-    V second = vm_eq(m, base, inf);
-    return vm_sel(m, vm_or(m, vm_eq(m, base, zero), second), base, right);
+    V quotient = vm_div(m, base, root);
+    V is_equal = vm_eq(m, base, inf);
+    return vm_sel(m, vm_or(m, vm_eq(m, base, zero), is_equal), base, quotient);
 }
 
 /* -- fmod ---------------------------------------------------------------------------------------------------- */
@@ -171,22 +171,22 @@ static void make_fmod(struct em *e, V fn)
     em_loop_next(&l, 0, LLVMBuildShl(b, LLVMBuildSelect(b, fits, less, r, ""), em_i64(e, 1), ""));
     em_loop_end(e, &l);
     r = l.phi[0];
-    LLVMValueRef chosen = LLVMBuildSub(b, r, my, "");
-    r = LLVMBuildSelect(b, LLVMBuildICmp(b, LLVMIntUGE, r, my, ""), chosen, r, "");
+    LLVMValueRef difference = LLVMBuildSub(b, r, my, "");
+    r = LLVMBuildSelect(b, LLVMBuildICmp(b, LLVMIntUGE, r, my, ""), difference, r, "");
     /* r * 2^(ey - 1075), which is exact: normalise, then drop below the subnormals' last place nothing. */
     V zeros = em_intrinsic(e, "llvm.ctlz", 1, &e->t_i64, 2, (V[]){r, LLVMConstInt(e->t_i1, 0, 0)});
     V up = LLVMBuildSub(b, zeros, em_i64(e, 11), ""), field = LLVMBuildSub(b, ey, up, "");
     V is_zero = LLVMBuildICmp(b, LLVMIntEQ, r, em_i64(e, 0), "");
     V normal = LLVMBuildICmp(b, LLVMIntSGT, field, em_i64(e, 0), "");
     V lifted = LLVMBuildShl(b, r, LLVMBuildAnd(b, up, em_i64(e, 63), ""), "");
-    LLVMValueRef second = LLVMBuildShl(b, field, em_i64(e, 52), "");
-    V norm = LLVMBuildOr(b, LLVMBuildAnd(b, lifted, em_i64(e, (1ll << 52) - 1), ""), second, "");
+    LLVMValueRef shifted = LLVMBuildShl(b, field, em_i64(e, 52), "");
+    V norm = LLVMBuildOr(b, LLVMBuildAnd(b, lifted, em_i64(e, (1ll << 52) - 1), ""), shifted, "");
     /* Subnormal results: value r * 2^(ey - 1), in units of the last place; ey may itself be below 1. */
     V distance = LLVMBuildSub(b, ey, em_i64(e, 1), ""), left = LLVMBuildICmp(b, LLVMIntSGE, distance, em_i64(e, 0), "");
-    V right = LLVMBuildAnd(b, LLVMBuildNeg(b, distance, ""), em_i64(e, 63), "");
-    LLVMValueRef otherwise = LLVMBuildLShr(b, r, right, "");
+    V masked = LLVMBuildAnd(b, LLVMBuildNeg(b, distance, ""), em_i64(e, 63), "");
+    LLVMValueRef shifted_r = LLVMBuildLShr(b, r, masked, "");
     V sub =
-        LLVMBuildSelect(b, left, LLVMBuildShl(b, r, LLVMBuildAnd(b, distance, em_i64(e, 63), ""), ""), otherwise, "");
+        LLVMBuildSelect(b, left, LLVMBuildShl(b, r, LLVMBuildAnd(b, distance, em_i64(e, 63), ""), ""), shifted_r, "");
     V bits = LLVMBuildSelect(b, is_zero, em_i64(e, 0), LLVMBuildSelect(b, normal, norm, sub, ""), "");
     LLVMBuildRet(b, LLVMBuildBitCast(b, bits, e->t_f64, ""));
 }
@@ -197,13 +197,13 @@ V vm_fmod(const struct vm *m, V x, V y)
     V quotient = vm_div(m, a, d), q = em_unary_intrinsic(m->e, "llvm.trunc", quotient);
     V p_low, p = vm_two_product(m, q, d, &p_low), r = vm_sub(m, vm_sub(m, a, p), p_low);
     /* The rounded quotient may be one too large. */
-    V chosen = vm_add(m, r, d);
-    r = vm_sel(m, vm_lt(m, r, zero), chosen, r);
+    V sum = vm_add(m, r, d);
+    r = vm_sel(m, vm_lt(m, r, zero), sum, r);
     V below = vm_lt(m, a, d);
     /* Splitting products needs room in the exponents where there is no fused multiply-add. */
-    V right = vm_lt(m, a, vm_k(m, 0x1p900));
-    V second = vm_and(m, vm_gt(m, d, vm_k(m, 0x1p-900)), right);
-    V easy = vm_and(m, vm_lt(m, quotient, vm_k(m, 0x1p52)), second);
+    V is_less = vm_lt(m, a, vm_k(m, 0x1p900));
+    V both = vm_and(m, vm_gt(m, d, vm_k(m, 0x1p-900)), is_less);
+    V easy = vm_and(m, vm_lt(m, quotient, vm_k(m, 0x1p52)), both);
     V other = vm_lt(m, d, inf);
     V more = vm_lt(m, a, inf);
     V proper = vm_and(m, vm_and(m, vm_gt(m, d, zero), more), other);

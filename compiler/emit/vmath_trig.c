@@ -89,8 +89,8 @@ static void make_reduce(struct em *e, V fn)
     r = LLVMBuildSelect(b, flip, LLVMBuildFNeg(b, r, ""), r, "");
     quadrant = LLVMBuildSelect(b, minus, LLVMBuildNeg(b, quadrant, ""), quadrant, "");
     quadrant = LLVMBuildAnd(b, quadrant, em_i64(e, 3), "");
-    LLVMValueRef right = LLVMBuildShl(b, quadrant, em_i64(e, 59), "");
-    V packed = LLVMBuildAdd(b, LLVMBuildBitCast(b, r, e->t_i64, ""), right, "");
+    LLVMValueRef shifted = LLVMBuildShl(b, quadrant, em_i64(e, 59), "");
+    V packed = LLVMBuildAdd(b, LLVMBuildBitCast(b, r, e->t_i64, ""), shifted, "");
     LLVMBuildRet(b, LLVMBuildBitCast(b, packed, e->t_f64, ""));
 }
 
@@ -139,8 +139,8 @@ static V cos_reduced(const struct vm *m, V r, V low)
 {
     V z = vm_mul(m, r, r), half = vm_mul(m, z, vm_k(m, 0.5)), one = vm_k(m, 1), w = vm_sub(m, one, half);
     V lost = vm_sub(m, vm_sub(m, one, w), half);
-    V right = VM_POLY(m, z, vm_cos_f64);
-    V tail = vm_mul(m, vm_mul(m, z, z), right);
+    V poly = VM_POLY(m, z, vm_cos_f64);
+    V tail = vm_mul(m, vm_mul(m, z, z), poly);
     return vm_add(m, w, vm_add(m, lost, vm_sub(m, tail, vm_mul(m, r, low))));
 }
 
@@ -153,25 +153,25 @@ static V bit_set(const struct vm *m, V q, int bit)
 /* Infinity has no sine; NaN stays. */
 static V finite_only(const struct vm *m, V x, V result)
 {
-    V otherwise = vm_sub(m, x, x);
-    return vm_sel(m, vm_lt(m, vm_abs(m, x), vm_k(m, INFINITY)), result, otherwise);
+    V difference = vm_sub(m, x, x);
+    return vm_sel(m, vm_lt(m, vm_abs(m, x), vm_k(m, INFINITY)), result, difference);
 }
 
 static V sine(const struct vm *m, V x, int shift)
 {
     V low, q, r = reduce(m, x, &low, &q);
     q = vm_iadd(m, q, vm_ik(m, shift));
-    V otherwise = sin_reduced(m, r, low);
-    V chosen = cos_reduced(m, r, low);
-    V v = vm_sel(m, bit_set(m, q, 0), chosen, otherwise);
-    V right = vm_neg(m, v);
-    return finite_only(m, x, vm_sel(m, bit_set(m, q, 1), right, v));
+    V sin_reduced_low = sin_reduced(m, r, low);
+    V cos_reduced_low = cos_reduced(m, r, low);
+    V v = vm_sel(m, bit_set(m, q, 0), cos_reduced_low, sin_reduced_low);
+    V negated = vm_neg(m, v);
+    return finite_only(m, x, vm_sel(m, bit_set(m, q, 1), negated, v));
 }
 
 V vm_sin(const struct vm *m, V x)
 {
-    V otherwise = sine(m, x, 0);
-    return vm_sel(m, vm_eq(m, x, vm_k(m, 0)), x, otherwise);
+    V sine_x = sine(m, x, 0);
+    return vm_sel(m, vm_eq(m, x, vm_k(m, 0)), x, sine_x);
 }
 
 V vm_cos(const struct vm *m, V x)
@@ -183,10 +183,10 @@ V vm_tan(const struct vm *m, V x)
 {
     V low, q, r = reduce(m, x, &low, &q), s = sin_reduced(m, r, low), c = cos_reduced(m, r, low),
               odd = bit_set(m, q, 0);
-    V right = vm_sel(m, odd, s, c);
-    V v = vm_div(m, vm_sel(m, odd, vm_neg(m, c), s), right);
-    V otherwise = finite_only(m, x, v);
-    return vm_sel(m, vm_eq(m, x, vm_k(m, 0)), x, otherwise);
+    V selected = vm_sel(m, odd, s, c);
+    V v = vm_div(m, vm_sel(m, odd, vm_neg(m, c), s), selected);
+    V finite_only_x = finite_only(m, x, v);
+    return vm_sel(m, vm_eq(m, x, vm_k(m, 0)), x, finite_only_x);
 }
 
 /* -- Inverses ---------------------------------------------------------------------------------------------- */
@@ -197,8 +197,8 @@ V vm_tan(const struct vm *m, V x)
 /* asin(x) for |x| <= 1/2, x + x^3 P(x^2). */
 static V asin_small(const struct vm *m, V x, V z)
 {
-    V right = VM_POLY(m, z, vm_asin_f64);
-    return vm_fma(m, vm_mul(m, x, z), right, x);
+    V poly = VM_POLY(m, z, vm_asin_f64);
+    return vm_fma(m, vm_mul(m, x, z), poly, x);
 }
 
 /* For |x| > 1/2, asin |x| = pi/2 - 2 asin(sqrt((1 - |x|) / 2)): the root and what rounding it lost. */
@@ -215,25 +215,25 @@ static V half_angle(const struct vm *m, V a, V *z, V *low)
 V vm_asin(const struct vm *m, V x)
 {
     V a = vm_abs(m, x), z, low, s = half_angle(m, a, &z, &low), two = vm_k(m, 2);
-    V right = VM_POLY(m, z, vm_asin_f64);
-    V tail = vm_fma(m, vm_mul(m, s, z), right, low);
-    V second = vm_sub(m, vm_mul(m, two, tail), vm_k(m, PI_2_LO));
-    V large = vm_sub(m, vm_sub(m, vm_k(m, PI_2_HI), vm_mul(m, two, s)), second);
+    V poly = VM_POLY(m, z, vm_asin_f64);
+    V tail = vm_fma(m, vm_mul(m, s, z), poly, low);
+    V difference = vm_sub(m, vm_mul(m, two, tail), vm_k(m, PI_2_LO));
+    V large = vm_sub(m, vm_sub(m, vm_k(m, PI_2_HI), vm_mul(m, two, s)), difference);
     V small = asin_small(m, x, vm_mul(m, x, x));
-    V chosen = vm_copysign(m, large, x);
-    return vm_sel(m, vm_gt(m, a, vm_k(m, 0.5)), chosen, small);
+    V signed_result = vm_copysign(m, large, x);
+    return vm_sel(m, vm_gt(m, a, vm_k(m, 0.5)), signed_result, small);
 }
 
 V vm_acos(const struct vm *m, V x)
 {
     V a = vm_abs(m, x), z, low, s = half_angle(m, a, &z, &low), two = vm_k(m, 2);
-    V right = VM_POLY(m, z, vm_asin_f64);
-    V tail = vm_fma(m, vm_mul(m, s, z), right, low);
+    V poly = VM_POLY(m, z, vm_asin_f64);
+    V tail = vm_fma(m, vm_mul(m, s, z), poly, low);
     V large = vm_mul(m, two, vm_add(m, s, tail));
     V negative = vm_sub(m, vm_k(m, 2 * PI_2_HI), vm_sub(m, large, vm_k(m, 2 * PI_2_LO)));
     V zx = vm_mul(m, x, x);
-    V second = VM_POLY(m, zx, vm_asin_f64);
-    V cubic = vm_mul(m, vm_mul(m, x, zx), second);
+    V poly_zx = VM_POLY(m, zx, vm_asin_f64);
+    V cubic = vm_mul(m, vm_mul(m, x, zx), poly_zx);
     V small = vm_sub(m, vm_k(m, PI_2_HI), vm_sub(m, x, vm_sub(m, vm_k(m, PI_2_LO), cubic)));
     V outer = vm_sel(m, vm_lt(m, x, vm_k(m, 0)), negative, large);
     V result = vm_sel(m, vm_gt(m, a, vm_k(m, 0.5)), outer, small);
@@ -250,9 +250,9 @@ V vm_atan(const struct vm *m, V x)
     V base = vm_sel(m, big, vm_k(m, PI_2_HI), vm_sel(m, middle, vm_k(m, PI_2_HI / 2), zero));
     V rest = vm_sel(m, big, vm_k(m, PI_2_LO), vm_sel(m, middle, vm_k(m, PI_2_LO / 2), zero));
     V t = vm_div(m, num, den), z = vm_mul(m, t, t);
-    V right = VM_POLY(m, z, vm_atan_f64);
-    V tail = vm_fma(m, vm_mul(m, t, z), right, rest);
+    V poly = VM_POLY(m, z, vm_atan_f64);
+    V tail = vm_fma(m, vm_mul(m, t, z), poly, rest);
     V r = vm_add(m, base, vm_add(m, t, tail));
-    V otherwise = vm_copysign(m, r, x);
-    return vm_sel(m, vm_nan(m, x), x, otherwise);
+    V signed_result = vm_copysign(m, r, x);
+    return vm_sel(m, vm_nan(m, x), x, signed_result);
 }

@@ -356,8 +356,8 @@ struct ir_value *imp_from_zero(struct imp *im, struct ir_value *index)
     if (!index || (known && !any_negative(known)))
         return index;
     index = imp_cast(im, index, TCC_I64);
-    struct ir_value *chosen = imp_bin(im, IR_sub, index, imp_int(im, TCC_I64, TCC_FROM_ZERO));
-    return imp_select(im, imp_bin(im, IR_lt, index, imp_int(im, TCC_I64, 0)), chosen, index);
+    struct ir_value *difference = imp_bin(im, IR_sub, index, imp_int(im, TCC_I64, TCC_FROM_ZERO));
+    return imp_select(im, imp_bin(im, IR_lt, index, imp_int(im, TCC_I64, 0)), difference, index);
 }
 
 struct ir_value *imp_gather_elements(struct imp *im, struct ir_value *x, struct ir_value *index, int axis)
@@ -461,8 +461,8 @@ struct ir_value *imp_reduce_all(struct imp *im, enum ir_op op, struct ir_value *
 struct ir_value *imp_log_sum_exp(struct imp *im, struct ir_value *x, int n, const int64_t *axes, bool keep)
 {
     struct ir_value *top = imp_reduce(im, IR_reduce_max, x, n, axes, true);
-    struct ir_value *chosen = imp_like(im, top, 0);
-    top = imp_select(im, imp_un(im, IR_isinf, top), chosen, top);
+    struct ir_value *zero = imp_like(im, top, 0);
+    top = imp_select(im, imp_un(im, IR_isinf, top), zero, top);
     struct ir_value *sum =
         imp_reduce(im, IR_reduce_sum, imp_un(im, IR_exp, imp_bin(im, IR_sub, x, top)), n, axes, true);
     struct ir_value *y = imp_bin(im, IR_add, imp_un(im, IR_log, sum), top);
@@ -559,8 +559,8 @@ struct ir_value *imp_range(struct imp *im, struct ir_value *start, struct ir_val
                    ir_ceildiv(im->ctx, span, ir_const(im->ctx, step > 0 ? step : -step)));
     } else {
         /* ceil((limit - start) / delta), in f64 so that both integers and floats count exactly enough. */
-        struct ir_value *right = imp_cast(im, start, TCC_F64);
-        struct ir_value *span = imp_bin(im, IR_sub, imp_cast(im, limit, TCC_F64), right);
+        struct ir_value *start_cast = imp_cast(im, start, TCC_F64);
+        struct ir_value *span = imp_bin(im, IR_sub, imp_cast(im, limit, TCC_F64), start_cast);
         struct ir_value *count = imp_un(im, IR_ceil, imp_bin(im, IR_div, span, imp_cast(im, delta, TCC_F64)));
         count = imp_cast(im, imp_bin(im, IR_max, count, imp_num(im, TCC_F64, 0)), TCC_I64);
         if (imp_bound_exprs(im, imp_reshape(im, count, 0, NULL), 1, 0, IMP_MAX_DIM, &n) != 1)

@@ -67,8 +67,8 @@ static bool take_diagonal(struct imp *im, struct term *t, int first, int second)
     dims[second] = dims[first];
     t->v = imp_expand(im, t->v, t->n, dims);
     struct ir_value *i = imp_iota(im, t->n, dims, first, TCC_I64), *l = imp_iota(im, t->n, dims, second, TCC_I64);
-    struct ir_value *otherwise = imp_like(im, t->v, 0);
-    struct ir_value *on = imp_select(im, imp_bin(im, IR_eq, i, l), t->v, otherwise);
+    struct ir_value *zero = imp_like(im, t->v, 0);
+    struct ir_value *on = imp_select(im, imp_bin(im, IR_eq, i, l), t->v, zero);
     int64_t axis = second;
     t->v = imp_reduce(im, IR_reduce_sum, on, 1, &axis, false);
     memmove(t->label + second, t->label + second + 1, (size_t)(t->n - second - 1));
@@ -204,8 +204,8 @@ static bool contract(struct imp *im, struct term *a, struct term *b, const char 
         dims[k] = imp_dim(a->v, position(a, order_a[k]));
     for (int k = 0; k < nr; k++)
         dims[nb + nl + k] = imp_dim(b->v, position(b, right[k]));
-    struct ir_value *second = arrange(im, b, order_b, nb, ni);
-    struct ir_value *y = imp_matmul(im, arrange(im, a, order_a, nb, nl), second, false, false, TCC_NONE);
+    struct ir_value *arrange_order_b = arrange(im, b, order_b, nb, ni);
+    struct ir_value *y = imp_matmul(im, arrange(im, a, order_a, nb, nl), arrange_order_b, false, false, TCC_NONE);
     out->v = imp_reshape(im, y, nb + nl + nr, dims);
     snprintf(both, sizeof both, "%s%s%s", batch, left, right);
     out->n = nb + nl + nr;

@@ -92,8 +92,8 @@ static int bound_exprs(struct imp *im, struct ir_value *v, int max, int64_t lo, 
         out[k] = imp_fresh_element(im, v, k, lo, hi);
     struct ir_value *wide = imp_cast(im, v, TCC_I64);
     if (MUTANT(335, clip, false)) {
-        struct ir_value *right = imp_int(im, TCC_I64, hi);
-        wide = imp_tri(im, IR_clip, wide, imp_int(im, TCC_I64, lo), right);
+        struct ir_value *hi_value = imp_int(im, TCC_I64, hi);
+        wide = imp_tri(im, IR_clip, wide, imp_int(im, TCC_I64, lo), hi_value);
     }
     if (!wide)
         return -1;

@@ -40,6 +40,6 @@ struct ir_value *imp_weighed(struct imp *im, const struct imp_labels_loss *l, st
 {
     if (how != IMP_MEAN || !l->w)
         return imp_reduced(im, loss, how);
-    struct ir_value *right = imp_reduced(im, l->w, IMP_SUM);
-    return imp_bin(im, IR_div, imp_reduced(im, loss, IMP_SUM), right);
+    struct ir_value *reduced = imp_reduced(im, l->w, IMP_SUM);
+    return imp_bin(im, IR_div, imp_reduced(im, loss, IMP_SUM), reduced);
 }

@@ -136,8 +136,8 @@ static bool update_running(struct imp *im, struct imp_batch_norm *b, int n, cons
         struct ir_value *one = imp_like(im, b->mean, 1);
         count = over_ranks(im, imp_count(im, b->x, n, axes, d), "sum");
         struct ir_value *others = imp_bin(im, IR_max, imp_bin(im, IR_sub, count, one), one);
-        struct ir_value *right = imp_bin(im, IR_div, count, others);
-        batch[1] = imp_bin(im, IR_mul, imp_cast(im, batch[1], d), right);
+        struct ir_value *quotient = imp_bin(im, IR_div, count, others);
+        batch[1] = imp_bin(im, IR_mul, imp_cast(im, batch[1], d), quotient);
     }
     for (int k = 0; k < 2; k++) {
         struct ir_value *now = imp_bin(im, IR_mul, imp_cast(im, batch[k], d), fresh);

@@ -107,8 +107,8 @@ struct ir_value *imp_dynamic_quantize(struct imp *im, struct ir_value *x, bool r
     struct ir_value *range = MUTANT(126, imp_bin(im, IR_sub, hi, lo), hi);
     *scale = imp_bin(im, IR_div, range, imp_like(im, x, 255));
     if (*scale) { /* nothing but zeros, or nothing at all: 1, as ONNX Runtime has it */
-        struct ir_value *chosen = imp_like(im, x, 1);
-        *scale = imp_select(im, imp_bin(im, IR_eq, range, zero), chosen, *scale);
+        struct ir_value *one = imp_like(im, x, 1);
+        *scale = imp_select(im, imp_bin(im, IR_eq, range, zero), one, *scale);
     }
     *point = imp_bin(im, IR_sub, zero, imp_bin(im, IR_div, lo, *scale));
     if (!*point)
@@ -144,6 +144,6 @@ struct ir_value *imp_integer_product(struct imp *im, struct ir_value *a, struct 
     a = imp_centred(im, a, za, imp_rank(a) - 2);
     b = imp_centred(im, b, zb, imp_rank(b) - 1);
     struct ir_value *y = imp_cast(im, imp_matmul_nd(im, a, b, TCC_I32), TCC_F32);
-    struct ir_value *right = y ? imp_one(im, sb) : NULL;
-    return y ? imp_bin(im, IR_mul, y, imp_bin(im, IR_mul, imp_one(im, sa), right)) : NULL;
+    struct ir_value *one = y ? imp_one(im, sb) : NULL;
+    return y ? imp_bin(im, IR_mul, y, imp_bin(im, IR_mul, imp_one(im, sa), one)) : NULL;
 }

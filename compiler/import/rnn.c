@@ -50,8 +50,8 @@ static struct ir_value *gate(struct imp *im, const struct imp_rnn *r, struct ir_
 static struct ir_value *activate(struct imp *im, const struct imp_rnn *r, int which, struct ir_value *x)
 {
     if (r->clip > 0) {
-        struct ir_value *right = imp_like(im, x, r->clip);
-        x = imp_tri(im, IR_clip, x, imp_like(im, x, -r->clip), right);
+        struct ir_value *clip_value = imp_like(im, x, r->clip);
+        x = imp_tri(im, IR_clip, x, imp_like(im, x, -r->clip), clip_value);
     }
     return imp_activation(im, r->f[which], x, r->alpha[which], r->beta[which]);
 }
@@ -87,13 +87,13 @@ static bool step_gru(struct imp *im, const struct imp_rnn *r, struct ir_value *x
     ir_expr two = ir_mulc(im->ctx, r->hidden, 2), none = ir_const(im->ctx, 0);
     if (r->linear_before_reset) {
         struct ir_value *all = imp_matmul(im, h, r->r, false, true, TCC_NONE);
-        struct ir_value *right = imp_slice1(im, all, 1, none, two);
-        zr = activate(im, r, 0, add(im, imp_slice1(im, x, 1, none, two), right));
+        struct ir_value *all_part = imp_slice1(im, all, 1, none, two);
+        zr = activate(im, r, 0, add(im, imp_slice1(im, x, 1, none, two), all_part));
         struct ir_value *inner = gate(im, r, all, 1, 2);
         if (r->bias_r)
             inner = add(im, inner, gate(im, r, r->bias_r, 0, 2));
-        struct ir_value *second = mul(im, gate(im, r, zr, 1, 1), inner);
-        n = activate(im, r, 1, add(im, gate(im, r, x, 1, 2), second));
+        struct ir_value *product = mul(im, gate(im, r, zr, 1, 1), inner);
+        n = activate(im, r, 1, add(im, gate(im, r, x, 1, 2), product));
     } else {
         struct ir_value *first = imp_matmul(im, h, imp_slice1(im, r->r, 0, none, two), false, true, TCC_NONE);
         zr = activate(im, r, 0, add(im, imp_slice1(im, x, 1, none, two), first));
@@ -126,8 +126,8 @@ static bool step_lstm(struct imp *im, const struct imp_rnn *r, struct ir_value *
     struct ir_value *f = r->input_forget && i ? imp_bin(im, IR_sub, imp_like(im, i, 1), i)
                                               : activate(im, r, 0, peep(im, r, 2, all, 2, c));
     struct ir_value *fresh = activate(im, r, 1, gate(im, r, all, 1, 3));
-    struct ir_value *right = mul(im, i, fresh);
-    state[1] = add(im, mul(im, f, c), right);
+    struct ir_value *product = mul(im, i, fresh);
+    state[1] = add(im, mul(im, f, c), product);
     struct ir_value *o = activate(im, r, 0, peep(im, r, 1, all, 1, MUTANT(121, state[1], c)));
     state[0] = state[1] ? mul(im, o, imp_activation(im, r->f[2], state[1], r->alpha[2], r->beta[2])) : NULL;
     if (r->projection && state[0])

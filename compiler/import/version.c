@@ -332,8 +332,8 @@ enum imp_joining imp_joining(struct imp *im, ir_expr a, ir_expr b)
 /* That of a if b is the same, else -1, which no size can be: the run ends where it is bound. */
 static struct ir_value *no_size(struct imp *im, struct ir_value *a, struct ir_value *b)
 {
-    struct ir_value *otherwise = imp_int(im, TCC_I64, -1);
-    return imp_select(im, imp_bin(im, IR_eq, a, b), a, otherwise);
+    struct ir_value *minus_one = imp_int(im, TCC_I64, -1);
+    return imp_select(im, imp_bin(im, IR_eq, a, b), a, minus_one);
 }
 
 ir_expr imp_join(struct imp *im, ir_expr a, ir_expr b)
@@ -349,8 +349,8 @@ ir_expr imp_join(struct imp *im, ir_expr a, ir_expr b)
     }
     ir_expr both;
     struct ir_value *one = imp_int(im, TCC_I64, 1), *va = imp_dim_value(im, a), *vb = imp_dim_value(im, b);
-    struct ir_value *otherwise = no_size(im, va, vb);
-    struct ir_value *size = imp_select(im, imp_bin(im, IR_eq, vb, one), va, otherwise);
+    struct ir_value *no_size_of = no_size(im, va, vb);
+    struct ir_value *size = imp_select(im, imp_bin(im, IR_eq, vb, one), va, no_size_of);
     size = imp_select(im, imp_bin(im, IR_eq, va, one), vb, size);
     if (imp_bound_exprs(im, size, 1, 0, IMP_MAX_DIM, &both) != 1)
         return NULL;
@@ -364,8 +364,8 @@ struct ir_value *imp_widen(struct imp *im, struct ir_value *x, int axis, ir_expr
     if (!x || !to || imp_dim(x, axis) == to || ir_is_value(imp_dim(x, axis), 1))
         return to ? x : NULL;
     ir_expr step = ir_min(im->ctx, ir_addc(im->ctx, imp_dim(x, axis), -1), ir_const(im->ctx, 1));
-    struct ir_value *right = imp_dim_value(im, step);
-    struct ir_value *index = imp_bin(im, IR_mul, imp_iota(im, 1, &to, 0, TCC_I64), right);
+    struct ir_value *step_size = imp_dim_value(im, step);
+    struct ir_value *index = imp_bin(im, IR_mul, imp_iota(im, 1, &to, 0, TCC_I64), step_size);
     return imp_gather(im, x, index, axis);
 }
 

@@ -159,9 +159,9 @@ bool onnx_op_tensor_scatter(struct imp *im)
     if (!strcmp(imp_s(im, "mode", "linear"), "circular"))
         index = imp_bin(im, IR_mod, index, imp_dim_value(im, imp_dim(cache, (int)axis)));
     if (at && index) { /* a negative position is one of no entry */
-        struct ir_value *chosen = imp_dim_value(im, imp_dim(cache, (int)axis));
-        struct ir_value *right = imp_like(im, imp_along(im, at, 0, rank), 0);
-        index = imp_select(im, imp_bin(im, IR_lt, imp_along(im, at, 0, rank), right), chosen, index);
+        struct ir_value *size = imp_dim_value(im, imp_dim(cache, (int)axis));
+        struct ir_value *zero = imp_like(im, imp_along(im, at, 0, rank), 0);
+        index = imp_select(im, imp_bin(im, IR_lt, imp_along(im, at, 0, rank), zero), size, index);
     }
     struct ir_value *in[] = {cache, index, update};
     return imp_out(im, 0,
@@ -260,8 +260,8 @@ static bool linear_step(struct imp *im, const struct linear *l, struct ir_value 
         v = imp_bin(im, IR_mul, v, imp_gather(im, l->beta, t, 0));
     }
     s = imp_bin(im, IR_add, s, imp_bin(im, IR_mul, column, imp_unsqueeze(im, v, 1, &middle)));
-    struct ir_value *right = imp_repeat_heads(im, s, &l->heads);
-    struct ir_value *y = imp_matmul(im, imp_unsqueeze(im, q, 1, &middle), right, false, false, TCC_NONE);
+    struct ir_value *state_heads = imp_repeat_heads(im, s, &l->heads);
+    struct ir_value *y = imp_matmul(im, imp_unsqueeze(im, q, 1, &middle), state_heads, false, false, TCC_NONE);
     *out = imp_bin(im, IR_mul, imp_squeeze(im, y, 1, &middle), l->scale);
     *state = s;
     return *out && s;

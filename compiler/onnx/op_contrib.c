@@ -71,8 +71,8 @@ bool onnx_op_skip_layer_norm(struct imp *im)
     if (!skip)
         return false;
     enum tcc_dtype to = imp_dtype(x);
-    struct ir_value *right = imp_wide(im, skip);
-    struct ir_value *sum = imp_bin(im, IR_add, imp_wide(im, x), right);
+    struct ir_value *skip_wide = imp_wide(im, skip);
+    struct ir_value *sum = imp_bin(im, IR_add, imp_wide(im, x), skip_wide);
     sum = plus(im, sum, imp_wide(im, bias));
     struct ir_value *y = normalised(im, sum, gamma, beta, arg, imp_f(im, "epsilon", 1e-12f), to);
     return imp_out(im, 0, y) && (!imp_wants(im, 3) || imp_out(im, 3, imp_cast(im, sum, to)));
@@ -196,8 +196,8 @@ bool onnx_op_fused_matmul(struct imp *im)
         return false;
     bool ta = imp_i(im, "transA", 0) && imp_rank(a) > 1, tb = imp_i(im, "transB", 0) && imp_rank(b) > 1;
     if (imp_rank(a) > 1 && imp_rank(b) > 1) {
-        struct ir_value *right = batch_last(im, b, "transBatchB");
-        y = imp_matmul(im, batch_last(im, a, "transBatchA"), right, ta, tb, imp_dtype(a));
+        struct ir_value *b_batch_last = batch_last(im, b, "transBatchB");
+        y = imp_matmul(im, batch_last(im, a, "transBatchA"), b_batch_last, ta, tb, imp_dtype(a));
     } else if (ta || tb)
         return imp_unsupported(im, "a transposed matrix times a vector");
     else

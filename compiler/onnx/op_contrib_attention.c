@@ -84,8 +84,8 @@ bool onnx_op_contrib_rotary(struct imp *im)
     struct ir_value *positions = x ? positions_of(im, imp_in(im, 1), imp_dim(x, 2)) : NULL;
     if (!positions)
         return false;
-    struct ir_value *right = imp_angles(im, sine, positions);
-    x = imp_rotate(im, x, imp_angles(im, cosine, positions), right, imp_turned(im), imp_i(im, "interleaved", 0));
+    struct ir_value *sines = imp_angles(im, sine, positions);
+    x = imp_rotate(im, x, imp_angles(im, cosine, positions), sines, imp_turned(im), imp_i(im, "interleaved", 0));
     return x && imp_out(im, 0, flat ? imp_join_heads(im, x) : x);
 }
 
@@ -95,8 +95,8 @@ static struct ir_value *turn_of(struct imp *im, ir_expr size)
     int64_t known;
     if (ir_is_const(size, &known) && known)
         return imp_num(im, TCC_F32, -2 * log(10000) / (double)known);
-    struct ir_value *right = imp_cast(im, imp_dim_value(im, size), TCC_F32);
-    return imp_bin(im, IR_div, imp_num(im, TCC_F32, -2 * log(10000)), right);
+    struct ir_value *cast = imp_cast(im, imp_dim_value(im, size), TCC_F32);
+    return imp_bin(im, IR_div, imp_num(im, TCC_F32, -2 * log(10000)), cast);
 }
 
 /* do_rotary: q and k turned by pos / 10000^(2 i / size), halves against halves. */
@@ -374,8 +374,8 @@ static bool attend_packed(struct imp *im, struct imp_attention *a, const struct 
         return false;
     if (!bounds || imp_rank(bounds) != 1)
         return imp_bad(im, "cumulative_sequence_length with 1 dim is expected");
-    struct ir_value *right = imp_slice1(im, bounds, 0, zero, p->batch);
-    struct ir_value *lengths = imp_bin(im, IR_sub, imp_slice1(im, bounds, 0, one, p->batch), right);
+    struct ir_value *bounds_part = imp_slice1(im, bounds, 0, zero, p->batch);
+    struct ir_value *lengths = imp_bin(im, IR_sub, imp_slice1(im, bounds, 0, one, p->batch), bounds_part);
     if (!lengths || !mask_operand(im, a, lengths, zero, filter) || !imp_attention_bias(im, a, bias))
         return false;
     struct ir_value *y = imp_join_heads(im, imp_attend(im, a));

@@ -28,8 +28,8 @@ static bool read_cache(struct imp *im, const struct ir_value *q, struct cache *c
     if (!total || imp_bound_exprs(im, total, 1, 0, IMP_MAX_DIM, &c->total) != 1)
         return total && imp_bad(im, "total_sequence_length must be one integer");
     struct ir_value *zero = imp_int(im, TCC_I64, 0), *news = imp_dim_value(im, imp_dim(q, 2));
-    struct ir_value *right = imp_int(im, TCC_I64, 1);
-    struct ir_value *keys = imp_bin(im, IR_add, imp_reshape(im, imp_cast(im, lengths, TCC_I64), 4, dims), right);
+    struct ir_value *one_key = imp_int(im, TCC_I64, 1);
+    struct ir_value *keys = imp_bin(im, IR_add, imp_reshape(im, imp_cast(im, lengths, TCC_I64), 4, dims), one_key);
     struct ir_value *old = imp_bin(im, IR_sub, keys, news);
     enum ir_tri all_new = ir_expr_eq(im->ctx, c->total, imp_dim(q, 2));
     if (all_new == IR_YES)

@@ -157,8 +157,8 @@ static struct ir_value *few_rows(struct imp *im, const struct blocks *b, const s
     ir_expr one = ir_const(im->ctx, 1), result[2] = {imp_dim(p->x[0], 0), ir_const(im->ctx, b->n)};
     for (int i = 0; i < p->per; i++) {
         ir_expr dims[5] = {result[0], one, ir_const(im->ctx, b->count), one, ir_const(im->ctx, b->size / p->per)};
-        struct ir_value *right = weight_part(im, b, p, i);
-        struct ir_value *term = imp_bin(im, IR_mul, imp_reshape(im, p->x[i], 5, dims), right);
+        struct ir_value *b_part = weight_part(im, b, p, i);
+        struct ir_value *term = imp_bin(im, IR_mul, imp_reshape(im, p->x[i], 5, dims), b_part);
         sum = sum && term ? imp_bin(im, IR_add, sum, term) : term;
     }
     sum = imp_reduce(im, IR_reduce_sum, imp_bin(im, IR_mul, sum, p->scale), 2, axes, false);
@@ -186,8 +186,8 @@ static struct ir_value *as_many_rows(struct imp *im, const struct blocks *b, con
 {
     ir_expr rows = imp_dim(p->x[0], 0), dims[2] = {rows, ir_const(im->ctx, b->n)};
     ir_type type = ir_tensor_type(im->ctx, TCC_F32, 2, dims);
-    struct ir_value *right = imp_int(im, TCC_I64, FEW_ROWS);
-    struct ir_value *few = imp_bin(im, IR_le, imp_dim_value(im, rows), right);
+    struct ir_value *row_limit = imp_int(im, TCC_I64, FEW_ROWS);
+    struct ir_value *few = imp_bin(im, IR_le, imp_dim_value(im, rows), row_limit);
     struct ir_node *node =
         few ? ir_build_typed(&im->b, IR_if, 1, &few, IR_ATTRS(ir_attr_types(IR_ATTR_types, 1, &type)), 1, &type) : NULL;
     struct ir_builder outside;

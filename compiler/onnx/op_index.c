@@ -127,8 +127,8 @@ bool onnx_op_onehot(struct imp *im)
         return false;
     struct ir_value *index = imp_unsqueeze(im, imp_cast(im, x, TCC_I64), 1, &axis);
     struct ir_value *count = imp_dim_value(im, n), *zero = imp_int(im, TCC_I64, 0);
-    struct ir_value *chosen = imp_bin(im, IR_add, index, count);
-    index = imp_select(im, imp_bin(im, IR_lt, index, zero), chosen, index);
+    struct ir_value *sum = imp_bin(im, IR_add, index, count);
+    index = imp_select(im, imp_bin(im, IR_lt, index, zero), sum, index);
     struct ir_value *on =
         imp_bin(im, IR_eq, index, imp_along(im, imp_iota(im, 1, &n, 0, TCC_I64), (int)axis, imp_rank(x) + 1));
     ir_expr one = ir_const(im->ctx, 1), none = ir_const(im->ctx, 0);

@@ -354,13 +354,13 @@ bool onnx_op_max_roi_pool(struct imp *im)
         return false;
     struct ir_value *at = imp_cast(im, lib->out[0], TCC_I64), *zero = imp_int(im, TCC_I64, 0);
     struct ir_value *row = imp_cast(im, imp_reshape(im, number, 4, each), TCC_I64);
-    struct ir_value *right = imp_iota(im, 4, parts, 1, TCC_I64);
-    row = imp_bin(im, IR_add, imp_bin(im, IR_mul, row, imp_dim_value(im, dims[1])), right);
-    struct ir_value *second = imp_bin(im, IR_max, at, zero);
-    row = imp_bin(im, IR_add, imp_bin(im, IR_mul, row, imp_dim_value(im, plane)), second);
+    struct ir_value *columns = imp_iota(im, 4, parts, 1, TCC_I64);
+    row = imp_bin(im, IR_add, imp_bin(im, IR_mul, row, imp_dim_value(im, dims[1])), columns);
+    struct ir_value *most = imp_bin(im, IR_max, at, zero);
+    row = imp_bin(im, IR_add, imp_bin(im, IR_mul, row, imp_dim_value(im, plane)), most);
     struct ir_value *y = row ? imp_gather(im, imp_reshape(im, x, 1, &all), row, 0) : NULL;
-    struct ir_value *chosen = y ? imp_like(im, x, 0) : NULL;
-    return y && imp_out(im, 0, imp_select(im, imp_bin(im, IR_lt, at, zero), chosen, y));
+    struct ir_value *zero_2 = y ? imp_like(im, x, 0) : NULL;
+    return y && imp_out(im, 0, imp_select(im, imp_bin(im, IR_lt, at, zero), zero_2, y));
 }
 
 bool onnx_op_grid_sample(struct imp *im)

@@ -81,8 +81,8 @@ bool onnx_op_pow(struct imp *im)
         return imp_out(im, 0, imp_un(im, IR_square, x));
     if (!imp_is_float(x) && imp_is_float(y)) {
         enum tcc_dtype wide = tcc_dtype_bytes(to) > 2 ? TCC_F64 : TCC_F32;
-        struct ir_value *right = imp_cast(im, y, wide);
-        struct ir_value *p = imp_bin(im, IR_pow, imp_cast(im, x, wide), right);
+        struct ir_value *y_cast = imp_cast(im, y, wide);
+        struct ir_value *p = imp_bin(im, IR_pow, imp_cast(im, x, wide), y_cast);
         return imp_out(im, 0, imp_cast(im, p, to));
     }
     return imp_out(im, 0, imp_bin(im, IR_pow, x, imp_cast(im, y, to)));

@@ -180,16 +180,16 @@ static struct ir_value *pool_indices(struct imp *im, struct ir_value *x, const s
             ir_expr below = ir_const(c, 1);
             for (int j = MUTANT(118, 0, 1); j < k; j++)
                 below = ir_mul(c, below, imp_dim(x, j + 2));
-            struct ir_value *right = imp_dim_value(im, below);
-            column = imp_bin(im, IR_add, column, imp_bin(im, IR_mul, imp_bin(im, IR_mod, rest, d), right));
+            struct ir_value *below_size = imp_dim_value(im, below);
+            column = imp_bin(im, IR_add, column, imp_bin(im, IR_mul, imp_bin(im, IR_mod, rest, d), below_size));
             rest = imp_bin(im, IR_div, rest, d);
         }
         plane = column;
     }
     ir_expr nc[2] = {imp_dim(x, 0), imp_dim(x, 1)};
-    struct ir_value *second = imp_iota(im, 2, nc, 1, TCC_I64);
+    struct ir_value *columns = imp_iota(im, 2, nc, 1, TCC_I64);
     struct ir_value *other = imp_dim_value(im, nc[1]);
-    struct ir_value *which = imp_bin(im, IR_add, imp_bin(im, IR_mul, imp_iota(im, 2, nc, 0, TCC_I64), other), second);
+    struct ir_value *which = imp_bin(im, IR_add, imp_bin(im, IR_mul, imp_iota(im, 2, nc, 0, TCC_I64), other), columns);
     int64_t axes[SPATIAL];
     for (int k = 0; k < w->n; k++)
         axes[k] = k + 2;
@@ -299,8 +299,8 @@ bool onnx_op_global_lp_pool(struct imp *im)
     double p = im->opset < 2 ? imp_f(im, "p", 2) : (double)imp_i(im, "p", 2);
     if (n < 0)
         return false;
-    struct ir_value *right = imp_like(im, x, p);
-    struct ir_value *powers = imp_bin(im, IR_pow, imp_un(im, IR_abs, x), right);
-    struct ir_value *second = imp_like(im, x, 1 / p);
-    return imp_out(im, 0, imp_bin(im, IR_pow, imp_reduce(im, IR_reduce_sum, powers, n, axes, true), second));
+    struct ir_value *p_value = imp_like(im, x, p);
+    struct ir_value *powers = imp_bin(im, IR_pow, imp_un(im, IR_abs, x), p_value);
+    struct ir_value *inverse_p = imp_like(im, x, 1 / p);
+    return imp_out(im, 0, imp_bin(im, IR_pow, imp_reduce(im, IR_reduce_sum, powers, n, axes, true), inverse_p));
 }

@@ -157,8 +157,8 @@ bool onnx_op_qgemm(struct imp *im)
     if (zero)
         return imp_requantise(im, y, sa, sb, sy ? sy : imp_like(im, sa, 1), zero);
     sa = imp_bin(im, IR_mul, sa, sb); /* without a zero point floats, divided by the scale all the same */
-    struct ir_value *right = sy ? imp_bin(im, IR_div, sa, sy) : sa;
-    y = imp_bin(im, IR_mul, imp_cast(im, y, TCC_F32), right);
+    struct ir_value *quotient = sy ? imp_bin(im, IR_div, sa, sy) : sa;
+    y = imp_bin(im, IR_mul, imp_cast(im, y, TCC_F32), quotient);
     return imp_out(im, 0, y);
 }
 

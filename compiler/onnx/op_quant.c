@@ -56,8 +56,8 @@ bool imp_requantise(struct imp *im, struct ir_value *product, struct ir_value *s
     if (!product || !sa || !sb || !sy || !zero)
         return product && imp_bad(im, "scales and zero points are missing");
     struct ir_value *factor = imp_bin(im, IR_div, imp_bin(im, IR_mul, sa, sb), sy);
-    struct ir_value *right = imp_cast(im, factor, TCC_F32);
-    struct ir_value *y = imp_bin(im, IR_mul, imp_cast(im, product, TCC_F32), right);
+    struct ir_value *factor_cast = imp_cast(im, factor, TCC_F32);
+    struct ir_value *y = imp_bin(im, IR_mul, imp_cast(im, product, TCC_F32), factor_cast);
     return imp_out(im, 0, imp_saturate(im, y, zero, imp_dtype(zero)));
 }
 

@@ -43,8 +43,8 @@ static struct ir_value *resolve_shape(struct imp *im, struct ir_value *x, struct
             return imp_unsupported(im, "more than %d dims", TCC_MAX_RANK), NULL;
         for (int k = 0; k < n; k++)
             own[k] = k < imp_rank(x) ? imp_dim(x, MUTANT(110, k, 0)) : ir_const(im->ctx, -2); /* refused */
-        struct ir_value *chosen = imp_dims(im, (int)n, own);
-        shape = imp_select(im, imp_bin(im, IR_eq, shape, zero), chosen, shape);
+        struct ir_value *dims_n = imp_dims(im, (int)n, own);
+        shape = imp_select(im, imp_bin(im, IR_eq, shape, zero), dims_n, shape);
     }
     /* One -1 is open; other negative numbers stay, and are refused when they are bound. */
     struct ir_value *open = imp_bin(im, IR_eq, shape, imp_int(im, TCC_I64, -1));

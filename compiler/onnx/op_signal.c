@@ -16,13 +16,13 @@ bool onnx_op_window(struct imp *im)
         return false;
     ir_expr period = imp_i(im, "periodic", 1) ? n : ir_addc(im->ctx, n, -1);
     enum tcc_dtype wide = to == TCC_F64 ? TCC_F64 : TCC_F32;
-    struct ir_value *right = imp_num(im, wide, 2 * acos(-1));
-    struct ir_value *turn = imp_bin(im, IR_mul, imp_iota(im, 1, &n, 0, wide), right);
+    struct ir_value *two_pi = imp_num(im, wide, 2 * acos(-1));
+    struct ir_value *turn = imp_bin(im, IR_mul, imp_iota(im, 1, &n, 0, wide), two_pi);
     turn = imp_bin(im, IR_div, turn, imp_cast(im, imp_dim_value(im, period), wide));
     const double *a = windows[im->row->arg];
     struct ir_value *other = imp_un(im, IR_cos, turn);
-    struct ir_value *second = imp_bin(im, IR_mul, imp_num(im, wide, a[1]), other);
-    struct ir_value *y = imp_bin(im, IR_sub, imp_num(im, wide, a[0]), second);
+    struct ir_value *product = imp_bin(im, IR_mul, imp_num(im, wide, a[1]), other);
+    struct ir_value *y = imp_bin(im, IR_sub, imp_num(im, wide, a[0]), product);
     if (a[2] != 0) {
         struct ir_value *more = imp_un(im, IR_cos, imp_bin(im, IR_add, turn, turn));
         y = imp_bin(im, IR_add, y, imp_bin(im, IR_mul, imp_num(im, wide, a[2]), more));
@@ -60,8 +60,8 @@ bool onnx_op_random(struct imp *im)
                                        x ? x->type->dim : dims, in);
     double low = normal ? imp_f(im, "mean", 0) : imp_f(im, "low", 0);
     double scale = normal ? imp_f(im, "scale", 1) : imp_f(im, "high", 1) - low;
-    struct ir_value *right = imp_num(im, in, low);
-    r = imp_bin(im, IR_add, imp_bin(im, IR_mul, r, imp_num(im, in, scale)), right);
+    struct ir_value *low_value = imp_num(im, in, low);
+    r = imp_bin(im, IR_add, imp_bin(im, IR_mul, r, imp_num(im, in, scale)), low_value);
     return imp_out(im, 0, imp_cast(im, r, to));
 }
 

@@ -69,8 +69,8 @@ static struct ir_value *one_tap(struct imp *im, struct ir_value *x, struct ir_va
             steps[] = {one, ir_const(im->ctx, m[0].step), ir_const(im->ctx, m[1].step), one};
     struct ir_value *row = imp_slice1(im, w, 0, ir_const(im->ctx, i), one);
     struct ir_value *weight = row ? imp_slice1(im, row, 1, ir_const(im->ctx, j), one) : NULL;
-    struct ir_value *right = weight ? imp_reshape(im, weight, 1, &sizes[3]) : NULL;
-    return imp_bin(im, IR_add, imp_slice(im, x, starts, sizes, steps), right);
+    struct ir_value *weight_shaped = weight ? imp_reshape(im, weight, 1, &sizes[3]) : NULL;
+    return imp_bin(im, IR_add, imp_slice(im, x, starts, sizes, steps), weight_shaped);
 }
 
 /* Grey-scale dilation: max over taps of x + filter[height, width, c]; what lies outside of x is left out. */

@@ -50,9 +50,9 @@ static int count_of(struct imp *im, const struct ir_value *axes)
 static struct ir_value *unmasked(struct imp *im, struct ir_value *mask, int rank, int n)
 {
     ir_expr r = ir_const(im->ctx, rank);
-    struct ir_value *second = imp_int(im, TCC_I64, rank);
-    struct ir_value *right = imp_bin(im, IR_mul, imp_cast(im, mask, TCC_I64), second);
-    struct ir_value *key = imp_bin(im, IR_add, imp_iota(im, 1, &r, 0, TCC_I64), right);
+    struct ir_value *rank_value = imp_int(im, TCC_I64, rank);
+    struct ir_value *product = imp_bin(im, IR_mul, imp_cast(im, mask, TCC_I64), rank_value);
+    struct ir_value *key = imp_bin(im, IR_add, imp_iota(im, 1, &r, 0, TCC_I64), product);
     struct ir_node *top = imp_topk(im, key, 0, ir_const(im->ctx, n), false, true);
     return top ? top->out[1] : NULL;
 }
@@ -154,8 +154,8 @@ bool imp_cumulate_opaque(struct imp *im)
         return imp_bad(im, "an axis is expected");
     if (!imp_check_values(im, axis, -imp_rank(x), imp_rank(x) - 1))
         return false;
-    struct ir_value *right = imp_int(im, TCC_I64, imp_rank(x));
-    axis = imp_bin(im, IR_mod, imp_reshape(im, imp_cast(im, axis, TCC_I64), 0, NULL), right);
+    struct ir_value *rank_value = imp_int(im, TCC_I64, imp_rank(x));
+    axis = imp_bin(im, IR_mod, imp_reshape(im, imp_cast(im, axis, TCC_I64), 0, NULL), rank_value);
     for (int k = 0; k < imp_rank(x); k++) {
         struct ir_value *v =
             imp_op(im, (enum ir_op)im->row->arg, 1, &x,
@@ -199,16 +199,16 @@ bool imp_slice_opaque(struct imp *im)
     struct ir_value *back = imp_bin(im, IR_lt, step, zero);
     struct ir_value *bottom = imp_select(im, back, minus, zero);
     struct ir_value *top = imp_select(im, back, imp_bin(im, IR_sub, dim, one), dim);
-    struct ir_value *chosen = imp_bin(im, IR_add, start, dim);
-    start = imp_select(im, imp_bin(im, IR_lt, start, zero), chosen, start);
-    struct ir_value *right = imp_bin(im, IR_add, end, dim);
-    end = imp_select(im, imp_bin(im, IR_lt, end, zero), right, end);
+    struct ir_value *sum = imp_bin(im, IR_add, start, dim);
+    start = imp_select(im, imp_bin(im, IR_lt, start, zero), sum, start);
+    struct ir_value *end_counted = imp_bin(im, IR_add, end, dim);
+    end = imp_select(im, imp_bin(im, IR_lt, end, zero), end_counted, end);
     start = imp_tri(im, IR_clip, start, bottom, top);
     end = imp_tri(im, IR_clip, end, bottom, top);
     /* count = ceil((end - start) / step), at least 0; the spans have the step's sign or are empty. */
     struct ir_value *span = imp_un(im, IR_abs, imp_bin(im, IR_sub, end, start)), *stride = imp_un(im, IR_abs, step);
-    struct ir_value *otherwise = imp_bin(im, IR_le, end, start);
-    struct ir_value *empty = imp_select(im, back, imp_bin(im, IR_ge, end, start), otherwise);
+    struct ir_value *is_at_most = imp_bin(im, IR_le, end, start);
+    struct ir_value *empty = imp_select(im, back, imp_bin(im, IR_ge, end, start), is_at_most);
     struct ir_value *full = imp_bin(im, IR_div, imp_bin(im, IR_sub, imp_bin(im, IR_add, span, stride), one), stride);
     struct ir_value *taken = imp_select(im, empty, zero, full);
     if (imp_bound_exprs(im, start, TCC_MAX_RANK, -1, IMP_MAX_DIM, first) < 0 ||

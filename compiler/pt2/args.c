@@ -111,8 +111,8 @@ struct ir_value *pt2_t(struct pt2 *p, const char *name)
         double re = 0, im = 0;
         to_double(json_object_get(value, "real"), &re);
         to_double(json_object_get(value, "imag"), &im);
-        struct ir_value *right = imp_num(p->im, TCC_F64, im);
-        return pt2_pair(p, imp_num(p->im, TCC_F64, re), right);
+        struct ir_value *im_value = imp_num(p->im, TCC_F64, im);
+        return pt2_pair(p, imp_num(p->im, TCC_F64, re), im_value);
     }
     if (strcmp(kind, "as_tensor"))
         return odd(p, name, kind, "a tensor"), NULL;

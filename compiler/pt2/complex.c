@@ -166,8 +166,8 @@ static bool build_product(struct pt2 *p, const struct aten_row *row)
                     **bc = ad ? build_parts(p, row, PT2_IMAGINARY, PT2_REAL) : NULL;
     if (!bc || !ac[0] || !bd[0] || !ad[0] || !bc[0])
         return false;
-    struct ir_value *right = imp_bin(p->im, IR_add, ad[0], bc[0]);
-    p->outs[0] = pt2_pair(p, imp_bin(p->im, IR_sub, ac[0], bd[0]), right);
+    struct ir_value *sum = imp_bin(p->im, IR_add, ad[0], bc[0]);
+    p->outs[0] = pt2_pair(p, imp_bin(p->im, IR_sub, ac[0], bd[0]), sum);
     return p->outs[0] != NULL;
 }
 

@@ -247,11 +247,11 @@ static struct ir_value *values_only(struct pt2 *p, struct ir_value *old, struct 
 {
     if (!old || !to || !p->im->train || !imp_is_float(to))
         return to;
-    struct ir_value *right = imp_un(p->im, IR_isinf, old);
-    struct ir_value *odd = imp_bin(p->im, IR_or, imp_un(p->im, IR_isnan, old), right);
+    struct ir_value *is_infinite = imp_un(p->im, IR_isinf, old);
+    struct ir_value *odd = imp_bin(p->im, IR_or, imp_un(p->im, IR_isnan, old), is_infinite);
     old = imp_select(p->im, odd, imp_like(p->im, old, 0), old);
-    struct ir_value *second = imp_bin(p->im, IR_sub, old, pt2_without_gradient(p, old));
-    return imp_bin(p->im, IR_add, pt2_without_gradient(p, to), second);
+    struct ir_value *difference = imp_bin(p->im, IR_sub, old, pt2_without_gradient(p, old));
+    return imp_bin(p->im, IR_add, pt2_without_gradient(p, to), difference);
 }
 
 /* What may be the same memory holds nobody knows what from now on. */

@@ -51,10 +51,10 @@ static struct ir_value *averaging(struct pt2 *p, enum tcc_dtype d, ir_expr out, 
         return NULL;
     struct ir_value *first = imp_unsqueeze(im, w.first, 1, &behind), *last = imp_unsqueeze(im, w.last, 1, &behind);
     struct ir_value *at = imp_iota(im, 1, &in, 0, TCC_I64);
-    struct ir_value *right = imp_bin(im, IR_le, at, last);
-    struct ir_value *covers = imp_bin(im, IR_and, imp_bin(im, IR_ge, at, first), right);
-    struct ir_value *second = imp_int(im, TCC_I64, 1);
-    struct ir_value *length = imp_bin(im, IR_add, imp_bin(im, IR_sub, last, first), second);
+    struct ir_value *is_at_most = imp_bin(im, IR_le, at, last);
+    struct ir_value *covers = imp_bin(im, IR_and, imp_bin(im, IR_ge, at, first), is_at_most);
+    struct ir_value *one = imp_int(im, TCC_I64, 1);
+    struct ir_value *length = imp_bin(im, IR_add, imp_bin(im, IR_sub, last, first), one);
     struct ir_value *other = imp_cast(im, length, d);
     struct ir_value *part = imp_bin(im, IR_div, imp_num(im, d, 1), other);
     return imp_select(im, covers, part, imp_num(im, d, 0));
@@ -136,8 +136,8 @@ static struct ir_value *maxima(struct pt2 *p, struct ir_value *x, int axis, ir_e
     struct windows w = windows_of(p, out, in);
     if (!w.first || !w.last)
         return NULL;
-    struct ir_value *right = imp_iota(im, 1, &most, 0, TCC_I64);
-    struct ir_value *at = imp_bin(im, IR_add, imp_unsqueeze(im, w.first, 1, &behind), right);
+    struct ir_value *rows = imp_iota(im, 1, &most, 0, TCC_I64);
+    struct ir_value *at = imp_bin(im, IR_add, imp_unsqueeze(im, w.first, 1, &behind), rows);
     at = imp_bin(im, IR_min, at, imp_unsqueeze(im, w.last, 1, &behind)); /* the last one again is no other */
     struct ir_value *all = at ? imp_gather(im, x, at, axis) : NULL;
     struct ir_value *best =

@@ -118,8 +118,8 @@ bool aten_eye(struct pt2 *p)
     pt2_ignore(p, "dtype");
     if (!dims[0] || !dims[1])
         return false;
-    struct ir_value *right = imp_iota(p->im, 2, dims, 1, TCC_I64);
-    return pt2_out(p, 0, imp_bin(p->im, IR_eq, imp_iota(p->im, 2, dims, 0, TCC_I64), right));
+    struct ir_value *columns = imp_iota(p->im, 2, dims, 1, TCC_I64);
+    return pt2_out(p, 0, imp_bin(p->im, IR_eq, imp_iota(p->im, 2, dims, 0, TCC_I64), columns));
 }
 
 /* range(start, end, step): floats, the end included */
@@ -190,8 +190,8 @@ bool aten_randint(struct pt2 *p)
     double low = pt2_f(p, "low", 0), high = pt2_f(p, "high", 1);
     int n = sizes(p, dims);
     struct ir_value *u = n >= 0 ? random_values(p, IR_random_uniform, n, dims) : NULL;
-    struct ir_value *right = imp_num(im, TCC_F32, low);
-    u = imp_bin(im, IR_add, imp_bin(im, IR_mul, u, imp_num(im, TCC_F32, high - low)), right);
+    struct ir_value *low_value = imp_num(im, TCC_F32, low);
+    u = imp_bin(im, IR_add, imp_bin(im, IR_mul, u, imp_num(im, TCC_F32, high - low)), low_value);
     return pt2_out(p, 0, imp_un(im, IR_floor, u));
 }
 
@@ -244,8 +244,8 @@ bool aten_drawn(struct pt2 *p)
     struct ir_value *u =
         x ? random_values(p, normal ? IR_random_normal : IR_random_uniform, imp_rank(x), x->type->dim) : NULL;
     if (arg == EXPONENTIAL) {
-        double right = 1 / pt2_f(p, "lambd", 1);
-        return pt2_out(p, 0, imp_with(im, IR_mul, minus_log(p, u), right));
+        double scale = 1 / pt2_f(p, "lambd", 1);
+        return pt2_out(p, 0, imp_with(im, IR_mul, minus_log(p, u), scale));
     }
     if (arg == GEOMETRIC) {
         double trials = -1 / log1p(-pt2_f(p, "p", 0.5));
@@ -327,8 +327,8 @@ bool aten_frequencies(struct pt2 *p)
     ir_expr count = ir_const(p->ctx, arg ? n / 2 + 1 : n);
     struct ir_value *i = imp_iota(p->im, 1, &count, 0, TCC_F64);
     if (!arg) {
-        struct ir_value *otherwise = imp_with(p->im, IR_sub, i, (double)n);
-        i = imp_select(p->im, imp_with(p->im, IR_lt, i, (double)((n + 1) / 2)), i, otherwise);
+        struct ir_value *difference = imp_with(p->im, IR_sub, i, (double)n);
+        i = imp_select(p->im, imp_with(p->im, IR_lt, i, (double)((n + 1) / 2)), i, difference);
     }
     return pt2_out(p, 0, imp_with(p->im, IR_mul, i, 1 / ((double)n * step)));
 }
@@ -461,8 +461,8 @@ bool aten_number2(struct pt2 *p)
     if (!y)
         return false;
     enum tcc_dtype d = arg == TRUEDIV ? TCC_F64 : pt2_promote(x, true, y, true);
-    struct ir_value *right = imp_cast(im, y, d);
-    struct ir_value *v = imp_bin(im, op->op, imp_cast(im, x, d), right);
+    struct ir_value *y_cast = imp_cast(im, y, d);
+    struct ir_value *v = imp_bin(im, op->op, imp_cast(im, x, d), y_cast);
     return pt2_out(p, 0, arg == FLOORDIV ? imp_un(im, IR_floor, v) : v);
 }
 
@@ -480,9 +480,9 @@ bool aten_number_if(struct pt2 *p)
             return false;
     }
     enum tcc_dtype d = pt2_promote(v[1], true, v[2], true);
-    struct ir_value *otherwise = imp_cast(im, v[2], d);
-    struct ir_value *chosen = imp_cast(im, v[1], d);
-    struct ir_value *y = imp_select(im, imp_cast(im, v[0], TCC_BOOL), chosen, otherwise);
+    struct ir_value *v2_cast = imp_cast(im, v[2], d);
+    struct ir_value *v1_cast = imp_cast(im, v[1], d);
+    struct ir_value *y = imp_select(im, imp_cast(im, v[0], TCC_BOOL), v1_cast, v2_cast);
     if (!y || !tcc_is_int(d))
         return pt2_out(p, 0, y);
     return imp_bound_exprs(im, y, 1, -IMP_MAX_DIM, IMP_MAX_DIM, &e) == 1 && pt2_out_e(p, 0, e);
@@ -528,8 +528,8 @@ bool aten_vander(struct pt2 *p)
         dims[k] = imp_dim(x, k);
     dims[last] = n;
     struct ir_value *first = imp_with(p->im, IR_eq, imp_iota(p->im, (int)last + 1, dims, (int)last, TCC_I64), 0);
-    struct ir_value *otherwise = imp_unsqueeze(p->im, x, 1, &last);
-    struct ir_value *y = imp_select(p->im, first, imp_like(p->im, x, 1), otherwise);
+    struct ir_value *column = imp_unsqueeze(p->im, x, 1, &last);
+    struct ir_value *y = imp_select(p->im, first, imp_like(p->im, x, 1), column);
     y = y ? imp_op(p->im, IR_cumprod, 1, &y, IR_ATTRS(ir_attr_i(IR_ATTR_axis, last))) : NULL;
     return pt2_out(p, 0, rising ? y : pt2_flip(p, y, 1, &last));
 }

@@ -80,11 +80,11 @@ static bool sides(struct pt2 *p, const struct deform *d, int axis, struct ir_val
     struct ir_value *part = imp_bin(im, IR_sub, position, low);
     for (int side = 0; part && side < 2; side++) {
         struct ir_value *here = imp_with(im, IR_add, low, side);
-        struct ir_value *right = imp_bin(im, IR_lt, here, size);
-        struct ir_value *is = imp_bin(im, IR_and, imp_with(im, IR_ge, here, 0), right);
+        struct ir_value *is_less = imp_bin(im, IR_lt, here, size);
+        struct ir_value *is = imp_bin(im, IR_and, imp_with(im, IR_ge, here, 0), is_less);
         inside[side] = is;
-        struct ir_value *otherwise = imp_like(im, part, 0);
-        weight[side] = imp_select(im, is, side ? part : imp_bin(im, IR_sub, imp_like(im, part, 1), part), otherwise);
+        struct ir_value *zero = imp_like(im, part, 0);
+        weight[side] = imp_select(im, is, side ? part : imp_bin(im, IR_sub, imp_like(im, part, 1), part), zero);
         at[side] = imp_cast(im, imp_select(im, is, here, imp_like(im, part, 0)), TCC_I64);
     }
     return part && weight[0] && weight[1];
@@ -146,8 +146,8 @@ static struct ir_value *composed(struct pt2 *p, struct deform *d, struct ir_valu
     columns = columns ? imp_reshape(im, columns, 4, m.columns) : NULL;
     struct ir_value *y =
         columns ? imp_matmul(im, imp_reshape(im, d->w, 3, m.weight), columns, false, false, TCC_NONE) : NULL;
-    struct ir_value *right = y ? imp_along(im, bias, 1, 4) : NULL;
-    return y ? imp_bin(im, IR_add, imp_reshape(im, y, 4, dims), right) : NULL;
+    struct ir_value *bias_along = y ? imp_along(im, bias, 1, 4) : NULL;
+    return y ? imp_bin(im, IR_add, imp_reshape(im, y, 4, dims), bias_along) : NULL;
 }
 
 /* deform_conv2d(input, weight, offset, mask, bias, stride_h, ..., groups, offset_groups, use_mask) */

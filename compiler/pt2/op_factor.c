@@ -102,8 +102,8 @@ static struct ir_value *identity(struct pt2 *p, const struct ir_value *x, ir_exp
 {
     struct imp *im = p->im;
     const ir_expr dims[2] = {n, n};
-    struct ir_value *right = imp_iota(im, 2, dims, 0, TCC_I64);
-    struct ir_value *same = imp_bin(im, IR_eq, imp_iota(im, 2, dims, 1, TCC_I64), right);
+    struct ir_value *rows = imp_iota(im, 2, dims, 0, TCC_I64);
+    struct ir_value *same = imp_bin(im, IR_eq, imp_iota(im, 2, dims, 1, TCC_I64), rows);
     ir_type t = stacked(p, x, imp_dtype(x), 2, n, n);
     return imp_expand(im, imp_cast(im, same, imp_dtype(x)), t->rank, t->dim);
 }
@@ -308,8 +308,8 @@ static bool unpacked(struct pt2 *p, struct ir_value *lu, struct ir_value *pivots
     if (!l || !u)
         return false;
     const ir_expr dims[2] = {rows(l), k};
-    struct ir_value *right = imp_iota(im, 2, dims, 0, TCC_I64);
-    struct ir_value *ones = imp_bin(im, IR_eq, imp_iota(im, 2, dims, 1, TCC_I64), right);
+    struct ir_value *rows_dims = imp_iota(im, 2, dims, 0, TCC_I64);
+    struct ir_value *ones = imp_bin(im, IR_eq, imp_iota(im, 2, dims, 1, TCC_I64), rows_dims);
     l = imp_select(im, ones, imp_like(im, l, 1), l);
     return pt2_out(p, 1, l) && pt2_out(p, 2, u);
 }
@@ -605,8 +605,8 @@ bool aten_slogdet(struct pt2 *p)
         return false;
     struct ir_value *sign = made->out[0], *log = made->out[1];
     if (p->row->arg) {
-        struct ir_value *chosen = imp_like(p->im, x, __builtin_nan(""));
-        return pt2_out(p, 0, imp_select(p->im, imp_with(p->im, IR_lt, sign, 0), chosen, log));
+        struct ir_value *not_a_number = imp_like(p->im, x, __builtin_nan(""));
+        return pt2_out(p, 0, imp_select(p->im, imp_with(p->im, IR_lt, sign, 0), not_a_number, log));
     }
     if (pt2_nouts(p) > 2 && (pt2_wants(p, 2) || pt2_wants(p, 3)) && !(lu = saved_factors(p, "A", x)))
         return false;

@@ -83,8 +83,8 @@ bool aten_complex(struct pt2 *p)
         return b && imp_rank(a) != imp_rank(b) ? imp_unsupported(p->im, "operands of different ranks") : false;
     if (!polar)
         return pt2_out(p, 0, pt2_pair(p, a, b));
-    struct ir_value *right = imp_bin(p->im, IR_mul, a, imp_un(p->im, IR_sin, b));
-    return pt2_out(p, 0, pt2_pair(p, imp_bin(p->im, IR_mul, a, imp_un(p->im, IR_cos, b)), right));
+    struct ir_value *product = imp_bin(p->im, IR_mul, a, imp_un(p->im, IR_sin, b));
+    return pt2_out(p, 0, pt2_pair(p, imp_bin(p->im, IR_mul, a, imp_un(p->im, IR_cos, b)), product));
 }
 
 bool aten_conj(struct pt2 *p)
@@ -93,8 +93,8 @@ bool aten_conj(struct pt2 *p)
     if (!x || !pt2_is_complex(p, "self"))
         return x && pt2_out(p, 0, x);
     struct ir_value *im = pt2_part(p, x, 1);
-    struct ir_value *right = im ? imp_un(p->im, IR_neg, im) : NULL;
-    return im && pt2_out(p, 0, pt2_pair(p, pt2_part(p, x, 0), right));
+    struct ir_value *negated = im ? imp_un(p->im, IR_neg, im) : NULL;
+    return im && pt2_out(p, 0, pt2_pair(p, pt2_part(p, x, 0), negated));
 }
 
 /* abs, angle of a complex tensor */
@@ -104,8 +104,8 @@ bool aten_modulus(struct pt2 *p)
     struct ir_value *re = x ? pt2_part(p, x, 0) : NULL, *im = re ? pt2_part(p, x, 1) : NULL;
     if (!im)
         return false;
-    struct ir_value *right = imp_un(p->im, IR_square, im);
-    return pt2_out(p, 0, pt2_root(p, imp_bin(p->im, IR_add, imp_un(p->im, IR_square, re), right)));
+    struct ir_value *squared = imp_un(p->im, IR_square, im);
+    return pt2_out(p, 0, pt2_root(p, imp_bin(p->im, IR_add, imp_un(p->im, IR_square, re), squared)));
 }
 
 bool aten_angle(struct pt2 *p)

@@ -364,8 +364,8 @@ static struct ir_value *largest(struct pt2 *p, struct ir_value *a, int64_t last)
     struct imp *im = p->im;
     struct ir_value *y = imp_un(im, IR_stop_gradient, imp_reduce(im, IR_reduce_max, a, 1, &last, true));
     struct ir_value *nothing = imp_bin(im, IR_sub, a, imp_un(im, IR_stop_gradient, a)), *zero = imp_like(im, a, 0);
-    struct ir_value *right = imp_un(im, IR_not, imp_un(im, IR_isinf, a));
-    struct ir_value *counts = imp_bin(im, IR_and, imp_bin(im, IR_eq, a, y), right);
+    struct ir_value *finite = imp_un(im, IR_not, imp_un(im, IR_isinf, a));
+    struct ir_value *counts = imp_bin(im, IR_and, imp_bin(im, IR_eq, a, y), finite);
     struct ir_value *sum = imp_reduce(im, IR_reduce_sum, imp_select(im, counts, nothing, zero), 1, &last, true);
     y = imp_bin(im, IR_add, y, sum);
     return y ? imp_squeeze(im, y, 1, &last) : NULL;
@@ -402,8 +402,8 @@ bool aten_cdist(struct pt2 *p)
     if (!b || imp_rank(a) < 2 || imp_rank(b) < 2)
         return false;
     int64_t rows = imp_rank(a) - 1, columns = imp_rank(b) - 2;
-    struct ir_value *right = imp_unsqueeze(im, b, 1, &columns);
-    return pt2_out(p, 0, distance(p, imp_bin(im, IR_sub, imp_unsqueeze(im, a, 1, &rows), right), order));
+    struct ir_value *shaped = imp_unsqueeze(im, b, 1, &columns);
+    return pt2_out(p, 0, distance(p, imp_bin(im, IR_sub, imp_unsqueeze(im, a, 1, &rows), shaped), order));
 }
 
 /* What a pair's distance, of the norm of this order, changes by with each component of their difference d. */
@@ -421,8 +421,8 @@ static struct ir_value *by_component(struct pt2 *p, struct ir_value *d, struct i
                     *safe = imp_select(im, none, imp_like(im, d, 1), distance);
     struct ir_value *part = imp_bin(im, IR_div, size, safe);
     if (order != 2) { /* (|d| / distance)^(order - 1); none of a component that is 0, as PyTorch has it */
-        struct ir_value *otherwise = imp_bin(im, IR_pow, part, imp_like(im, d, order - 1));
-        part = imp_select(im, imp_bin(im, IR_eq, size, zero), zero, otherwise);
+        struct ir_value *power = imp_bin(im, IR_pow, part, imp_like(im, d, order - 1));
+        part = imp_select(im, imp_bin(im, IR_eq, size, zero), zero, power);
     }
     return imp_select(im, none, zero, imp_bin(im, IR_mul, sign, part));
 }
@@ -438,8 +438,8 @@ bool aten_cdist_backward(struct pt2 *p)
     if (!y || imp_rank(a) < 2 || imp_rank(b) < 2 || imp_rank(dy) < 2)
         return false;
     int64_t rows = imp_rank(a) - 1, columns = imp_rank(b) - 2, last = imp_rank(dy), pairs = last - 1;
-    struct ir_value *right = imp_unsqueeze(im, b, 1, &columns);
-    struct ir_value *d = imp_bin(im, IR_sub, imp_unsqueeze(im, a, 1, &rows), right);
+    struct ir_value *shaped = imp_unsqueeze(im, b, 1, &columns);
+    struct ir_value *d = imp_bin(im, IR_sub, imp_unsqueeze(im, a, 1, &rows), shaped);
     struct ir_value *part = d ? by_component(p, d, imp_unsqueeze(im, y, 1, &last), order) : NULL;
     struct ir_value *each = imp_bin(im, IR_mul, part, imp_unsqueeze(im, dy, 1, &last));
     return each && pt2_out(p, 0, imp_reduce(im, IR_reduce_sum, each, 1, &pairs, false));
@@ -469,8 +469,8 @@ bool aten_pdist(struct pt2 *p)
         }
     }
     struct ir_value *from = imp_const(im, first), *to = imp_const(im, second);
-    struct ir_value *right = imp_gather(im, x, to, 0);
-    return pt2_out(p, 0, distance(p, imp_bin(im, IR_sub, imp_gather(im, x, from, 0), right), order));
+    struct ir_value *gather = imp_gather(im, x, to, 0);
+    return pt2_out(p, 0, distance(p, imp_bin(im, IR_sub, imp_gather(im, x, from, 0), gather), order));
 }
 
 /* -- Bags */
@@ -481,8 +481,8 @@ static struct ir_value *largest_rows(struct pt2 *p, struct ir_value *kept, struc
                                      struct ir_value *none)
 {
     struct ir_value *at = kept ? imp_op(p->im, IR_argmax, 1, &kept, IR_ATTRS(ir_attr_i(IR_ATTR_axis, 1))) : NULL;
-    struct ir_value *otherwise = at ? imp_gather(p->im, index, at, 0) : NULL;
-    return at ? imp_select(p->im, none, imp_int(p->im, TCC_I64, -1), otherwise) : NULL;
+    struct ir_value *gather = at ? imp_gather(p->im, index, at, 0) : NULL;
+    return at ? imp_select(p->im, none, imp_int(p->im, TCC_I64, -1), gather) : NULL;
 }
 
 /* _embedding_bag(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset,
@@ -506,8 +506,8 @@ bool aten_embedding_bag(struct pt2 *p)
     struct ir_value *to = imp_concat(im, 2, ends, 0),
                     *at = imp_unsqueeze(im, imp_iota(im, 1, &n, 0, TCC_I64), 1, &zero);
     /* inside: [bags, n] */
-    struct ir_value *right = imp_bin(im, IR_lt, at, imp_unsqueeze(im, to, 1, &one));
-    struct ir_value *inside = imp_bin(im, IR_and, imp_bin(im, IR_ge, at, imp_unsqueeze(im, from, 1, &one)), right);
+    struct ir_value *is_less = imp_bin(im, IR_lt, at, imp_unsqueeze(im, to, 1, &one));
+    struct ir_value *inside = imp_bin(im, IR_and, imp_bin(im, IR_ge, at, imp_unsqueeze(im, from, 1, &one)), is_less);
     if (padding >= 0)
         inside = imp_bin(im, IR_and, inside,
                          imp_unsqueeze(im, imp_bin(im, IR_ne, index, imp_int(im, TCC_I64, padding)), 1, &zero));
@@ -517,8 +517,8 @@ bool aten_embedding_bag(struct pt2 *p)
         return false;
     if (mode == 2) {
         struct ir_value *kept = imp_unsqueeze(im, inside, 1, &last);
-        struct ir_value *otherwise = imp_like(im, rows, -INFINITY);
-        y = imp_select(im, kept, imp_unsqueeze(im, rows, 1, &zero), otherwise);
+        struct ir_value *minus_infinity = imp_like(im, rows, -INFINITY);
+        y = imp_select(im, kept, imp_unsqueeze(im, rows, 1, &zero), minus_infinity);
         struct ir_value *none = imp_unsqueeze(im, imp_with(im, IR_eq, count, 0), 1, &one);
         if (pt2_wants(p, 3) && !pt2_out(p, 3, largest_rows(p, y, index, none)))
             return false;

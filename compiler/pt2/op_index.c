@@ -404,8 +404,8 @@ bool aten_masked_scatter(struct pt2 *p)
     struct ir_value *at =
         flat ? imp_op(im, IR_cumsum, 1, &flat, IR_ATTRS(ir_attr_i(IR_ATTR_axis, 0), ir_attr_i(IR_ATTR_exclusive, 1)))
              : NULL;
-    struct ir_value *right = imp_int(im, TCC_I64, 0);
-    at = imp_bin(im, IR_min, at, imp_bin(im, IR_max, imp_dim_value(im, ir_addc(p->ctx, m, -1)), right));
+    struct ir_value *zero = imp_int(im, TCC_I64, 0);
+    at = imp_bin(im, IR_min, at, imp_bin(im, IR_max, imp_dim_value(im, ir_addc(p->ctx, m, -1)), zero));
     src = imp_reshape(im, src, 1, &m);
     if (m->lo < 1) { /* where no element of the mask is set there may be none; what is gathered then is not looked at */
         ir_expr none = ir_const(p->ctx, 0), some = ir_const(p->ctx, 1);

@@ -99,8 +99,8 @@ bool aten_kron(struct pt2 *p)
     }
     if (!a || !b)
         return false;
-    struct ir_value *second = imp_reshape(p->im, b, 2 * rank, right);
-    struct ir_value *y = imp_bin(p->im, IR_mul, imp_reshape(p->im, a, 2 * rank, left), second);
+    struct ir_value *b_shaped = imp_reshape(p->im, b, 2 * rank, right);
+    struct ir_value *y = imp_bin(p->im, IR_mul, imp_reshape(p->im, a, 2 * rank, left), b_shaped);
     return pt2_out(p, 0, imp_reshape(p->im, y, rank, dims));
 }
 
@@ -130,16 +130,16 @@ bool aten_cross(struct pt2 *p)
     }
     if (!ir_is_value(imp_dim(a, (int)axis), 3) || !ir_is_value(imp_dim(b, (int)axis), 3))
         return imp_bad(p->im, "axis %lld is none of three", (long long)axis);
-    struct ir_value *right = turned(p, b, axis, 2);
-    struct ir_value *first = imp_bin(p->im, IR_mul, turned(p, a, axis, 1), right);
-    struct ir_value *second = turned(p, b, axis, 1);
-    return pt2_out(p, 0, imp_bin(p->im, IR_sub, first, imp_bin(p->im, IR_mul, turned(p, a, axis, 2), second)));
+    struct ir_value *turned_by_2 = turned(p, b, axis, 2);
+    struct ir_value *first = imp_bin(p->im, IR_mul, turned(p, a, axis, 1), turned_by_2);
+    struct ir_value *turned_by_1 = turned(p, b, axis, 1);
+    return pt2_out(p, 0, imp_bin(p->im, IR_sub, first, imp_bin(p->im, IR_mul, turned(p, a, axis, 2), turned_by_1)));
 }
 
 struct ir_value *pt2_summed_product(struct pt2 *p, struct ir_value *a, struct ir_value *b, int64_t axis, bool keep)
 {
-    struct ir_value *right = imp_wide(p->im, b);
-    struct ir_value *y = imp_bin(p->im, IR_mul, imp_wide(p->im, a), right);
+    struct ir_value *b_wide = imp_wide(p->im, b);
+    struct ir_value *y = imp_bin(p->im, IR_mul, imp_wide(p->im, a), b_wide);
     if (!y)
         return NULL;
     axis += axis < 0 ? imp_rank(y) : 0;
@@ -178,8 +178,8 @@ bool aten_matrix_power(struct pt2 *p)
     n = n < 0 ? -n : n;
     const ir_expr *dims = x->type->dim + imp_rank(x) - 2;
     if (!n) {
-        struct ir_value *right = imp_iota(p->im, 2, dims, 1, TCC_I64);
-        y = imp_cast(p->im, imp_bin(p->im, IR_eq, imp_iota(p->im, 2, dims, 0, TCC_I64), right), imp_dtype(x));
+        struct ir_value *columns = imp_iota(p->im, 2, dims, 1, TCC_I64);
+        y = imp_cast(p->im, imp_bin(p->im, IR_eq, imp_iota(p->im, 2, dims, 0, TCC_I64), columns), imp_dtype(x));
         return pt2_out(p, 0, pt2_expand_as(p, y, x));
     }
     for (struct ir_value *square = x; n && square; n >>= 1) {
@@ -334,8 +334,8 @@ bool aten_pairwise_distance(struct pt2 *p)
     bool keep = pt2_b(p, "keepdim", false);
     if (!pt2_pair_of(p, "x1", "x2", TCC_NONE, &o))
         return false;
-    struct ir_value *right = imp_wide(p->im, o.b);
-    return pt2_out(p, 0, pt2_distance(p, imp_wide(p->im, o.a), right, order, eps, keep));
+    struct ir_value *b_wide = imp_wide(p->im, o.b);
+    return pt2_out(p, 0, pt2_distance(p, imp_wide(p->im, o.a), b_wide, order, eps, keep));
 }
 
 /* dist(self, other, p): the norm of all of self - other */
@@ -345,8 +345,8 @@ bool aten_dist(struct pt2 *p)
     double order = pt2_f(p, "p", 2);
     if (!pt2_pair_of(p, "self", "other", pt2_out_type(p, 0), &o))
         return false;
-    struct ir_value *right = imp_wide(p->im, o.b);
-    struct ir_value *d = imp_bin(p->im, IR_sub, imp_wide(p->im, o.a), right);
+    struct ir_value *b_wide = imp_wide(p->im, o.b);
+    struct ir_value *d = imp_bin(p->im, IR_sub, imp_wide(p->im, o.a), b_wide);
     const int64_t first = 0;
     return pt2_out(p, 0, pt2_norm(p, pt2_flat(p, d), order, 1, &first, false));
 }

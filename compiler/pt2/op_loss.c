@@ -70,9 +70,9 @@ bool aten_cross_entropy(struct pt2 *p)
     if (!read_labels(p, x ? imp_softmax(im, x, (int)axis, true) : NULL, &l))
         return false;
     enum imp_reduction how = reduction(p);
-    struct ir_value *right = imp_count(im, l.logs, 1, &axis, imp_dtype(l.logs));
+    struct ir_value *count = imp_count(im, l.logs, 1, &axis, imp_dtype(l.logs));
     struct ir_value *part = /* of each class */
-        imp_bin(im, IR_div, imp_like(im, l.logs, smoothing), right);
+        imp_bin(im, IR_div, imp_like(im, l.logs, smoothing), count);
     if (imp_is_float(l.target))
         return out_reduced(p, against_probabilities(p, &l, axis, part, smoothing));
     struct ir_value *each = imp_likelihood(im, &l), *loss = imp_weighed(im, &l, each, how);
@@ -297,8 +297,8 @@ bool aten_multilabel_margin_loss(struct pt2 *p)
     ended = ended ? imp_op(im, IR_cumsum, 1, &ended, IR_ATTRS(ir_attr_i(IR_ATTR_axis, 1))) : NULL;
     struct ir_value *live = ended ? imp_with(im, IR_eq, ended, 0) : NULL;
     struct ir_value *own = imp_gather_elements(im, x, imp_select(im, live, target, imp_int(im, TCC_I64, 0)), 1);
-    struct ir_value *right = imp_iota(im, 1, &x->type->dim[1], 0, TCC_I64);
-    struct ir_value *here = imp_bin(im, IR_eq, imp_unsqueeze(im, target, 1, &behind), right);
+    struct ir_value *rows_dim1 = imp_iota(im, 1, &x->type->dim[1], 0, TCC_I64);
+    struct ir_value *here = imp_bin(im, IR_eq, imp_unsqueeze(im, target, 1, &behind), rows_dim1);
     here = imp_bin(im, IR_and, here, imp_unsqueeze(im, live, 1, &behind));
     struct ir_value *is = imp_reduce(im, IR_reduce_max, here, 1, &last, true); /* [n, 1, c] */
     struct ir_value *taken = own ? imp_unsqueeze(im, own, 1, &behind) : NULL;

@@ -100,8 +100,8 @@ bool aten_sign(struct pt2 *p)
     struct ir_value *x = pt2_need(p, "self"), *zero = imp_like(p->im, x, 0);
     if (!x || !imp_is_float(x))
         return pt2_out(p, 0, x && imp_dtype(x) != TCC_BOOL ? imp_un(p->im, IR_sign, x) : x);
-    struct ir_value *otherwise = imp_un(p->im, IR_sign, x);
-    return pt2_out(p, 0, imp_select(p->im, imp_un(p->im, IR_isnan, x), zero, otherwise));
+    struct ir_value *sign_of = imp_un(p->im, IR_sign, x);
+    return pt2_out(p, 0, imp_select(p->im, imp_un(p->im, IR_isnan, x), zero, sign_of));
 }
 
 /* Whole numbers stay what they are. */
@@ -133,8 +133,8 @@ bool aten_log_base(struct pt2 *p)
     struct ir_value *x = pt2_wide_float(p, pt2_need(p, "self"));
     if (!arg)
         return pt2_out(p, 0, imp_bin(p->im, IR_pow, imp_like(p->im, x, 2), x));
-    struct ir_value *right = imp_like(p->im, x, 1 / log(arg));
-    return pt2_out(p, 0, imp_bin(p->im, IR_mul, imp_un(p->im, IR_log, x), right));
+    struct ir_value *inverse_log = imp_like(p->im, x, 1 / log(arg));
+    return pt2_out(p, 0, imp_bin(p->im, IR_mul, imp_un(p->im, IR_log, x), inverse_log));
 }
 
 /* isnan, isinf: no integer is; arg 0 is isfinite. */
@@ -194,8 +194,8 @@ bool aten_arith(struct pt2 *p)
     double one = 0;
     if (alpha && !(imp_scalar_of(alpha, &one) && one == 1)) {
         enum tcc_dtype wide = tcc_small_float(o.type) ? TCC_F32 : o.type;
-        struct ir_value *right = imp_cast(p->im, alpha, wide);
-        times = imp_bin(p->im, IR_mul, imp_cast(p->im, times, wide), right);
+        struct ir_value *alpha_cast = imp_cast(p->im, alpha, wide);
+        times = imp_bin(p->im, IR_mul, imp_cast(p->im, times, wide), alpha_cast);
         o.a = imp_cast(p->im, o.a, wide);
         o.b = imp_cast(p->im, o.b, wide);
     }
@@ -220,8 +220,8 @@ bool aten_logical(struct pt2 *p)
     struct pt2_operands o;
     if (!pt2_pair_of(p, "self", "other", TCC_NONE, &o))
         return false;
-    struct ir_value *right = imp_cast(p->im, o.b, TCC_BOOL);
-    return pt2_out(p, 0, imp_bin(p->im, (enum ir_op)p->row->arg, imp_cast(p->im, o.a, TCC_BOOL), right));
+    struct ir_value *b_cast = imp_cast(p->im, o.b, TCC_BOOL);
+    return pt2_out(p, 0, imp_bin(p->im, (enum ir_op)p->row->arg, imp_cast(p->im, o.a, TCC_BOOL), b_cast));
 }
 
 static struct ir_value *differ_in_sign(struct pt2 *p, struct ir_value *a, struct ir_value *b)
@@ -311,9 +311,9 @@ bool aten_where(struct pt2 *p)
     enum tcc_dtype d = pt2_out_type(p, 0);
     o.a = c ? pt2_operand(p, "self", &number) : NULL;
     o.b = o.a ? pt2_operand(p, "other", &number) : NULL;
-    struct ir_value *otherwise = o.b ? imp_cast(p->im, o.b, d) : NULL;
-    struct ir_value *chosen = o.a ? imp_cast(p->im, o.a, d) : NULL;
-    return pt2_out(p, 0, imp_select(p->im, c ? imp_cast(p->im, c, TCC_BOOL) : NULL, chosen, otherwise));
+    struct ir_value *b_cast = o.b ? imp_cast(p->im, o.b, d) : NULL;
+    struct ir_value *a_cast = o.a ? imp_cast(p->im, o.a, d) : NULL;
+    return pt2_out(p, 0, imp_select(p->im, c ? imp_cast(p->im, c, TCC_BOOL) : NULL, a_cast, b_cast));
 }
 
 bool aten_masked_fill(struct pt2 *p)
@@ -321,8 +321,8 @@ bool aten_masked_fill(struct pt2 *p)
     struct ir_value *x = pt2_need(p, "self"), *mask = x ? pt2_need(p, "mask") : NULL;
     bool number;
     struct ir_value *v = mask ? pt2_operand(p, "value", &number) : NULL;
-    struct ir_value *chosen = v ? imp_cast(p->im, v, imp_dtype(x)) : NULL;
-    return v && pt2_out(p, 0, imp_select(p->im, imp_cast(p->im, mask, TCC_BOOL), chosen, x));
+    struct ir_value *v_cast = v ? imp_cast(p->im, v, imp_dtype(x)) : NULL;
+    return v && pt2_out(p, 0, imp_select(p->im, imp_cast(p->im, mask, TCC_BOOL), v_cast, x));
 }
 
 /* clamp, clamp_min, clamp_max: bounds are numbers, or tensors; either may be absent. Where x equals a number it has no
@@ -341,8 +341,8 @@ bool aten_clamp(struct pt2 *p)
     low = low ? imp_cast(p->im, low, wide) : NULL;
     high = high ? imp_cast(p->im, high, wide) : NULL;
     if (tcc_is_float(wide) && (number || number_too)) {
-        struct ir_value *right = high ? high : imp_like(p->im, x, INFINITY);
-        return pt2_out(p, 0, imp_tri(p->im, IR_clip, x, low ? low : imp_like(p->im, x, -INFINITY), right));
+        struct ir_value *upper = high ? high : imp_like(p->im, x, INFINITY);
+        return pt2_out(p, 0, imp_tri(p->im, IR_clip, x, low ? low : imp_like(p->im, x, -INFINITY), upper));
     }
     struct ir_value *y = low ? imp_bin(p->im, IR_max, x, low) : x;
     y = high ? imp_bin(p->im, IR_min, y, high) : y;
@@ -365,8 +365,8 @@ bool aten_addc(struct pt2 *p)
     a = imp_cast(im, a, wide);
     if (value)
         a = imp_bin(im, IR_mul, imp_cast(im, value, wide), a);
-    struct ir_value *right = imp_bin(im, (enum ir_op)p->row->arg, a, imp_cast(im, b, wide));
-    return pt2_out(p, 0, imp_bin(im, IR_add, imp_cast(im, x, wide), right));
+    struct ir_value *term = imp_bin(im, (enum ir_op)p->row->arg, a, imp_cast(im, b, wide));
+    return pt2_out(p, 0, imp_bin(im, IR_add, imp_cast(im, x, wide), term));
 }
 
 bool aten_lerp(struct pt2 *p)
@@ -417,8 +417,8 @@ bool aten_elu(struct pt2 *p)
     double alpha = arg ? 1.6732632423543772848170429916717 : pt2_f(p, "alpha", 1),
            scale = arg ? 1.0507009873554804934193349852946 : pt2_f(p, "scale", 1), input = pt2_f(p, "input_scale", 1);
     if (input == 1) {
-        struct ir_value *right = imp_like(im, x, scale);
-        return pt2_out(p, 0, imp_tri(im, IR_selu, x, imp_like(im, x, alpha), right));
+        struct ir_value *scale_value = imp_like(im, x, scale);
+        return pt2_out(p, 0, imp_tri(im, IR_selu, x, imp_like(im, x, alpha), scale_value));
     }
     return pt2_out(
         p, 0,
@@ -429,19 +429,19 @@ bool aten_hardsigmoid(struct pt2 *p)
 {
     struct ir_value *x = pt2_wide_float(p, pt2_need(p, "self"));
     if (p->im->training) { /* x / 6 rounds: the ends, where no gradient is, are told by x */
-        struct ir_value *right = imp_like(p->im, x, 3);
-        struct ir_value *y = imp_tri(p->im, IR_clip, x, imp_like(p->im, x, -3), right);
+        struct ir_value *three = imp_like(p->im, x, 3);
+        struct ir_value *y = imp_tri(p->im, IR_clip, x, imp_like(p->im, x, -3), three);
         return pt2_out(p, 0, imp_with(p->im, IR_div, imp_with(p->im, IR_add, y, 3), 6));
     }
-    struct ir_value *second = imp_like(p->im, x, 0.5);
-    return pt2_out(p, 0, imp_tri(p->im, IR_hardsigmoid, x, imp_like(p->im, x, 1.0 / 6), second));
+    struct ir_value *half = imp_like(p->im, x, 0.5);
+    return pt2_out(p, 0, imp_tri(p->im, IR_hardsigmoid, x, imp_like(p->im, x, 1.0 / 6), half));
 }
 
 bool aten_relu6(struct pt2 *p)
 {
     struct ir_value *x = pt2_need(p, "self");
-    struct ir_value *right = imp_like(p->im, x, 6);
-    return pt2_out(p, 0, imp_tri(p->im, IR_clip, x, imp_like(p->im, x, 0), right));
+    struct ir_value *six = imp_like(p->im, x, 6);
+    return pt2_out(p, 0, imp_tri(p->im, IR_clip, x, imp_like(p->im, x, 0), six));
 }
 
 /* softplus(x) = log1p(exp(beta x)) / beta, x itself where beta x exceeds the threshold */
@@ -474,8 +474,8 @@ bool aten_prelu(struct pt2 *p)
 bool aten_threshold(struct pt2 *p)
 {
     struct ir_value *x = pt2_need(p, "self");
-    double right = pt2_f(p, "value", 0);
-    const double *n = IMP_NUMBERS(pt2_f(p, "threshold", 0), right);
+    double filler = pt2_f(p, "value", 0);
+    const double *n = IMP_NUMBERS(pt2_f(p, "threshold", 0), filler);
     return pt2_out(p, 0, imp_formula_n(p->im, "select(le(x, a), b, x)", n, x));
 }
 

@@ -148,8 +148,8 @@ bool aten_hypot(struct pt2 *p)
     struct pt2_operands o;
     if (!pt2_pair_of(p, "self", "other", pt2_out_type(p, 0), &o))
         return false;
-    struct ir_value *right = imp_wide(p->im, o.b);
-    return pt2_out(p, 0, imp_hypot(p->im, imp_wide(p->im, o.a), right));
+    struct ir_value *b_wide = imp_wide(p->im, o.b);
+    return pt2_out(p, 0, imp_hypot(p->im, imp_wide(p->im, o.a), b_wide));
 }
 
 bool aten_copysign(struct pt2 *p)

@@ -26,8 +26,8 @@ bool aten_linear(struct pt2 *p)
     if (!w)
         return false;
     bool vector = imp_rank(x) == 1;
-    struct ir_value *right = imp_rank(w) == 1 ? imp_to_rank(im, w, 2) : w;
-    struct ir_value *y = imp_matmul(im, vector ? imp_to_rank(im, x, 2) : x, right, false, true, TCC_NONE);
+    struct ir_value *matrix = imp_rank(w) == 1 ? imp_to_rank(im, w, 2) : w;
+    struct ir_value *y = imp_matmul(im, vector ? imp_to_rank(im, x, 2) : x, matrix, false, true, TCC_NONE);
     int64_t front = 0, last = y ? imp_rank(y) - 1 : 0;
     if (y && imp_rank(w) == 1)
         y = imp_squeeze(im, y, 1, &last);
@@ -183,8 +183,8 @@ static struct ir_value *rank4(struct pt2 *p, struct ir_value *x)
 static struct ir_value *added_mask(struct pt2 *p, struct ir_value *mask, enum tcc_dtype d)
 {
     if (mask && imp_dtype(mask) == TCC_BOOL) {
-        struct ir_value *otherwise = imp_num(p->im, d, -INFINITY);
-        return imp_select(p->im, mask, imp_num(p->im, d, 0), otherwise);
+        struct ir_value *minus_infinity = imp_num(p->im, d, -INFINITY);
+        return imp_select(p->im, mask, imp_num(p->im, d, 0), minus_infinity);
     }
     return mask ? imp_cast(p->im, mask, d) : NULL;
 }
@@ -313,8 +313,8 @@ bool aten_sdpa_backward(struct pt2 *p)
         3) /* PyTorch's joint programs pass the weights of a forward pass that was decomposed another way */
         lse = row_sums(p, &a);
     const struct ir_value *like[] = {a.q, a.k, a.v};
-    struct ir_value *right = imp_wide(im, y);
-    struct ir_value *product = imp_bin(im, IR_mul, imp_wide(im, dy), right);
+    struct ir_value *y_wide = imp_wide(im, y);
+    struct ir_value *product = imp_bin(im, IR_mul, imp_wide(im, dy), y_wide);
     struct ir_value *in[] = {a.q,
                              a.k,
                              a.v,

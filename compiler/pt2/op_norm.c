@@ -42,8 +42,8 @@ bool aten_group_norm(struct pt2 *p)
     struct ir_value *y = imp_grouped(im, x, 1, groups, &n, axes);
     y = imp_normalise(im, y, n, axes, epsilon, &mean, &inverse);
     y = imp_reshape(im, y, rank, x->type->dim);
-    struct ir_value *right = imp_along(im, bias, 1, rank);
-    y = imp_scaled(p->im, y, imp_along(im, weight, 1, rank), right);
+    struct ir_value *bias_along = imp_along(im, bias, 1, rank);
+    y = imp_scaled(p->im, y, imp_along(im, weight, 1, rank), bias_along);
     return pt2_out(p, 0, y) && (!pt2_wants(p, 1) || pt2_out(p, 1, imp_squeeze(im, mean, n, axes))) &&
            (!pt2_wants(p, 2) || pt2_out(p, 2, imp_squeeze(im, inverse, n, axes)));
 }
@@ -130,8 +130,8 @@ bool aten_instance_norm(struct pt2 *p)
     int rank = imp_rank(x), n = imp_axes_from(2, rank, axes);
     double epsilon = pt2_f(p, "eps", 1e-5);
     struct ir_value *y = imp_normalise(im, imp_wide(im, x), n, axes, epsilon, NULL, NULL);
-    struct ir_value *right = imp_along(im, bias, 1, rank);
-    return pt2_out(p, 0, imp_scaled(p->im, y, imp_along(im, weight, 1, rank), right));
+    struct ir_value *bias_along = imp_along(im, bias, 1, rank);
+    return pt2_out(p, 0, imp_scaled(p->im, y, imp_along(im, weight, 1, rank), bias_along));
 }
 
 /* -- Backward */
@@ -143,8 +143,8 @@ static struct ir_value *normalise_backward(struct pt2 *p, struct ir_value *h, st
 {
     struct imp *im = p->im;
     struct ir_value *a = imp_mean(im, h, n, axes, true), *b = imp_mean(im, imp_bin(im, IR_mul, h, xhat), n, axes, true);
-    struct ir_value *right = imp_bin(im, IR_mul, xhat, b);
-    struct ir_value *rest = imp_bin(im, IR_sub, imp_bin(im, IR_sub, h, a), right);
+    struct ir_value *product = imp_bin(im, IR_mul, xhat, b);
+    struct ir_value *rest = imp_bin(im, IR_sub, imp_bin(im, IR_sub, h, a), product);
     return imp_bin(im, IR_mul, rest, inverse);
 }
 
@@ -262,8 +262,8 @@ bool aten_weight_norm_backward(struct pt2 *p)
     norm = imp_cast(im, norm, d);
     struct ir_value *s = imp_reduce(im, IR_reduce_sum, imp_bin(im, IR_mul, dw, wide), n, axes, true);
     struct ir_value *dg = imp_bin(im, IR_div, s, norm), *unit = imp_bin(im, IR_div, wide, norm);
-    struct ir_value *right = imp_bin(im, IR_sub, dw, imp_bin(im, IR_mul, unit, dg));
-    struct ir_value *dv = imp_bin(im, IR_mul, imp_bin(im, IR_div, imp_cast(im, g, d), norm), right);
+    struct ir_value *difference = imp_bin(im, IR_sub, dw, imp_bin(im, IR_mul, unit, dg));
+    struct ir_value *dv = imp_bin(im, IR_mul, imp_bin(im, IR_div, imp_cast(im, g, d), norm), difference);
     return dv && pt2_out(p, 0, dv) && pt2_out(p, 1, dg ? imp_reshape(im, dg, imp_rank(g), g->type->dim) : NULL);
 }
 
@@ -313,6 +313,6 @@ bool aten_embedding_renorm(struct pt2 *p)
                                            IR_ATTRS(ir_attr_i(IR_ATTR_axis, 0), ir_attr_s(IR_ATTR_mode, "none")))
                                   : NULL;
     struct ir_value *rows = imp_unsqueeze(im, read, 1, &behind);
-    struct ir_value *chosen = rows ? renormed(p, x, 0, order, most) : NULL;
-    return rows && pt2_out(p, 0, imp_select(im, imp_with(im, IR_ne, rows, 0), chosen, x));
+    struct ir_value *renormed_rows = rows ? renormed(p, x, 0, order, most) : NULL;
+    return rows && pt2_out(p, 0, imp_select(im, imp_with(im, IR_ne, rows, 0), renormed_rows, x));
 }

@@ -58,8 +58,8 @@ static struct ir_value *shared(struct pt2 *p, struct ir_value *x, struct ir_valu
 {
     struct ir_value *same = imp_bin(p->im, IR_eq, x, y), *right = imp_un(p->im, IR_isnan, y);
     struct ir_value *odd = imp_bin(p->im, IR_and, imp_un(p->im, IR_isnan, x), right);
-    struct ir_value *otherwise = imp_like(p->im, x, -INFINITY);
-    struct ir_value *among = imp_select(p->im, imp_bin(p->im, IR_or, same, odd), x, otherwise);
+    struct ir_value *minus_infinity = imp_like(p->im, x, -INFINITY);
+    struct ir_value *among = imp_select(p->im, imp_bin(p->im, IR_or, same, odd), x, minus_infinity);
     return imp_reduce(p->im, IR_reduce_max, among, 1, &axis, false);
 }
 
@@ -214,8 +214,8 @@ static struct ir_value *before(struct pt2 *p, struct ir_value *x, struct ir_valu
     int64_t last = imp_rank(x) - 1;
     ir_expr dims[2] = {imp_dim(x, (int)last), imp_dim(x, (int)last)};
     *row = imp_unsqueeze(p->im, x, 1, &last);
-    struct ir_value *right = imp_iota(p->im, 2, dims, 0, TCC_I64);
-    return imp_bin(p->im, IR_le, imp_iota(p->im, 2, dims, 1, TCC_I64), right);
+    struct ir_value *rows = imp_iota(p->im, 2, dims, 0, TCC_I64);
+    return imp_bin(p->im, IR_le, imp_iota(p->im, 2, dims, 1, TCC_I64), rows);
 }
 
 static struct ir_value *to_last(struct pt2 *p, struct ir_value *x, int64_t axis)
@@ -252,8 +252,8 @@ bool aten_running(struct pt2 *p)
     if (imp_is_float(x)) /* NaN is the extreme from where it first stands, and its last place counts */
         same = imp_bin(im, IR_or, same, imp_un(im, IR_isnan, row));
     struct ir_value *at = imp_iota(im, 1, &x->type->dim[last - 1], 0, TCC_I64);
-    struct ir_value *otherwise = imp_int(im, TCC_I64, 0);
-    at = imp_reduce(im, IR_reduce_max, imp_select(im, imp_bin(im, IR_and, seen, same), at, otherwise), 1, &last, false);
+    struct ir_value *zero = imp_int(im, TCC_I64, 0);
+    at = imp_reduce(im, IR_reduce_max, imp_select(im, imp_bin(im, IR_and, seen, same), at, zero), 1, &last, false);
     if (taken && at) { /* of equal ones that one has the gradient whose place is told */
         values = imp_gather_elements(im, x, at, (int)last - 1);
     }
@@ -275,8 +275,8 @@ bool aten_logcumsumexp(struct pt2 *p)
     struct ir_value *seen = before(p, x, &row), *none = pt2_outermost(p, x, true);
     row = imp_select(im, seen, row, none);
     struct ir_value *top = imp_reduce(im, IR_reduce_max, row, 1, &last, true);
-    struct ir_value *chosen = imp_like(im, x, 0);
-    top = imp_select(im, imp_un(im, IR_isinf, top), chosen, top);
+    struct ir_value *zero = imp_like(im, x, 0);
+    top = imp_select(im, imp_un(im, IR_isinf, top), zero, top);
     struct ir_value *sum =
         imp_reduce(im, IR_reduce_sum, imp_un(im, IR_exp, imp_bin(im, IR_sub, row, top)), 1, &last, true);
     struct ir_value *y = imp_bin(im, IR_add, imp_un(im, IR_log, sum), top);
@@ -367,11 +367,11 @@ bool aten_histc(struct pt2 *p)
     }
     struct ir_value *at = imp_with(im, IR_mul, imp_bin(im, IR_sub, x, from), (double)bins);
     at = imp_un(im, IR_floor, imp_bin(im, IR_div, at, imp_bin(im, IR_sub, to, from)));
-    struct ir_value *chosen = imp_like(im, x, (double)bins - 1);
-    at = imp_select(im, imp_bin(im, IR_eq, x, to), chosen, at);
+    struct ir_value *last_bin = imp_like(im, x, (double)bins - 1);
+    at = imp_select(im, imp_bin(im, IR_eq, x, to), last_bin, at);
     struct ir_value *bin = imp_cast(im, imp_iota(im, 1, &count, 0, TCC_I64), imp_dtype(x));
-    struct ir_value *right = imp_bin(im, IR_le, x, to);
-    struct ir_value *inside = imp_bin(im, IR_and, imp_bin(im, IR_ge, x, from), right);
+    struct ir_value *is_at_most = imp_bin(im, IR_le, x, to);
+    struct ir_value *inside = imp_bin(im, IR_and, imp_bin(im, IR_ge, x, from), is_at_most);
     struct ir_value *hit = imp_bin(im, IR_and, imp_bin(im, IR_eq, imp_unsqueeze(im, bin, 1, &last), at), inside);
     return pt2_out(p, 0, imp_reduce(im, IR_reduce_sum, imp_cast(im, hit, imp_dtype(x)), 1, &last, false));
 }

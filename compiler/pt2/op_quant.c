@@ -127,8 +127,8 @@ bool aten_fake_quantize(struct pt2 *p)
         imp_bin(im, IR_add, imp_un(im, IR_round, imp_bin(im, IR_mul, x, imp_un(im, IR_recip, scale))), zero);
     struct ir_value *cut = imp_with(im, IR_min, imp_with(im, IR_max, level, low), high);
     struct ir_value *y = imp_bin(im, IR_mul, imp_bin(im, IR_sub, cut, zero), scale);
-    struct ir_value *right = imp_with(im, IR_le, level, high);
-    struct ir_value *inside = imp_bin(im, IR_and, imp_with(im, IR_ge, level, low), right);
+    struct ir_value *is_at_most = imp_with(im, IR_le, level, high);
+    struct ir_value *inside = imp_bin(im, IR_and, imp_with(im, IR_ge, level, low), is_at_most);
     if (im->train) { /* straight through: x, and what rounding changes as a constant */
         struct ir_value *through = imp_select(im, inside, x, imp_un(im, IR_stop_gradient, x));
         y = imp_bin(im, IR_add, through, imp_un(im, IR_stop_gradient, imp_bin(im, IR_sub, y, through)));

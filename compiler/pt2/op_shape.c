@@ -348,8 +348,8 @@ static struct ir_value *replace(struct pt2 *p, struct ir_value *x, struct ir_val
         return in[0] && in[1] && in[2] ? imp_concat(im, 3, in, (int)axis) : NULL;
     }
     struct ir_value *at = imp_iota(im, 1, &size, 0, TCC_I64);
-    struct ir_value *right = imp_dim_value(im, start);
-    at = imp_bin(im, IR_add, imp_bin(im, IR_mul, at, imp_int(im, TCC_I64, step)), right);
+    struct ir_value *start_size = imp_dim_value(im, start);
+    at = imp_bin(im, IR_add, imp_bin(im, IR_mul, at, imp_int(im, TCC_I64, step)), start_size);
     struct ir_value *in[] = {x, pt2_expand_as(p, at ? imp_along(im, at, (int)axis, imp_rank(x)) : NULL, part), part};
     return imp_op(im, IR_scatter_elements, 3, in,
                   IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis), ir_attr_s(IR_ATTR_mode, "none")));
@@ -544,8 +544,8 @@ bool aten_fill_diagonal(struct pt2 *p)
     if (pt2_b(p, "wrap", false))
         return imp_unsupported(im, "a diagonal that wraps around");
     for (int k = 1; k < imp_rank(x); k++) {
-        struct ir_value *right = imp_iota(im, imp_rank(x), x->type->dim, k, TCC_I64);
-        struct ir_value *same = imp_bin(im, IR_eq, imp_iota(im, imp_rank(x), x->type->dim, 0, TCC_I64), right);
+        struct ir_value *places = imp_iota(im, imp_rank(x), x->type->dim, k, TCC_I64);
+        struct ir_value *same = imp_bin(im, IR_eq, imp_iota(im, imp_rank(x), x->type->dim, 0, TCC_I64), places);
         on = on ? imp_bin(im, IR_and, on, same) : same;
     }
     return pt2_out(p, 0, imp_select(im, on, imp_cast(im, v, imp_dtype(x)), x));
@@ -579,8 +579,8 @@ struct ir_value *pt2_triangle(struct pt2 *p, struct ir_value *x, bool upper, int
     if (!x || imp_rank(x) < 2)
         return NULL;
     const ir_expr *dims = x->type->dim + imp_rank(x) - 2;
-    struct ir_value *right = imp_iota(im, 2, dims, 0, TCC_I64);
-    struct ir_value *across = imp_bin(im, IR_sub, imp_iota(im, 2, dims, 1, TCC_I64), right);
+    struct ir_value *rows = imp_iota(im, 2, dims, 0, TCC_I64);
+    struct ir_value *across = imp_bin(im, IR_sub, imp_iota(im, 2, dims, 1, TCC_I64), rows);
     struct ir_value *kept = imp_bin(im, upper ? IR_ge : IR_le, across, imp_int(im, TCC_I64, diagonal));
     return imp_select(im, kept, x, imp_like(im, x, 0));
 }
@@ -617,8 +617,8 @@ struct ir_value *pt2_diagonal(struct pt2 *p, struct ir_value *x, int64_t offset,
     for (int k = 0; k < n; k++)
         dims[k] = imp_dim(x, k);
     dims[n] = ir_mul(p->ctx, rows, columns);
-    struct ir_value *right = imp_dim_value(im, ir_addc(p->ctx, columns, 1));
-    struct ir_value *at = imp_bin(im, IR_mul, imp_iota(im, 1, &size, 0, TCC_I64), right);
+    struct ir_value *row_step = imp_dim_value(im, ir_addc(p->ctx, columns, 1));
+    struct ir_value *at = imp_bin(im, IR_mul, imp_iota(im, 1, &size, 0, TCC_I64), row_step);
     at = imp_bin(im, IR_add, at, imp_dim_value(im, ir_add(p->ctx, ir_mul(p->ctx, skipped, columns), across)));
     return imp_gather(im, imp_reshape(im, x, n + 1, dims), at, n);
 }

@@ -41,8 +41,8 @@ bool aten_special_pair(struct pt2 *p)
     struct ir_value *x = as_result(p, pt2_operand(p, "self", &number)),
                     *y = as_result(p, pt2_operand(p, "other", &number)),
                     *both = x && y ? imp_bin(p->im, IR_add, x, y) : NULL;
-    struct ir_value *right = pt2_expand_as(p, y, both);
-    return special(p, functions[p->row->arg], pt2_expand_as(p, x, both), right);
+    struct ir_value *expand_as = pt2_expand_as(p, y, both);
+    return special(p, functions[p->row->arg], pt2_expand_as(p, x, both), expand_as);
 }
 
 /* special_ndtr: the normal distribution's function */

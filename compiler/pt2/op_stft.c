@@ -12,8 +12,8 @@ struct windows {
 static struct ir_value *numbers(struct pt2 *p, const struct windows *w)
 {
     ir_expr dims[] = {w->count, ir_const(p->ctx, w->size)}, all = ir_mulc(p->ctx, w->count, w->size);
-    struct ir_value *right = imp_int(p->im, TCC_I64, w->step);
-    struct ir_value *first = imp_bin(p->im, IR_mul, imp_iota(p->im, 2, dims, 0, TCC_I64), right);
+    struct ir_value *step_value = imp_int(p->im, TCC_I64, w->step);
+    struct ir_value *first = imp_bin(p->im, IR_mul, imp_iota(p->im, 2, dims, 0, TCC_I64), step_value);
     struct ir_value *at = imp_bin(p->im, IR_add, first, imp_iota(p->im, 2, dims, 1, TCC_I64));
     return at ? imp_reshape(p->im, at, 1, &all) : NULL;
 }

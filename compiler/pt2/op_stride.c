@@ -14,8 +14,8 @@ static struct ir_value *numbers(struct pt2 *p, ir_expr offset, ir_expr count)
         return NULL;
     struct ir_value *at = imp_dim_value(im, offset);
     for (int k = 0; k < n; k++) {
-        struct ir_value *right = imp_dim_value(im, stride[k]);
-        at = imp_bin(im, IR_add, at, imp_bin(im, IR_mul, imp_iota(im, n, size, k, TCC_I64), right));
+        struct ir_value *stride_size = imp_dim_value(im, stride[k]);
+        at = imp_bin(im, IR_add, at, imp_bin(im, IR_mul, imp_iota(im, n, size, k, TCC_I64), stride_size));
         last = ir_add(p->ctx, last, ir_mul(p->ctx, ir_addc(p->ctx, size[k], -1), stride[k]));
         some = some && size[k]->lo > 0;
     }
@@ -266,8 +266,8 @@ bool aten_trapezoid(struct pt2 *p)
         high = low;
     struct ir_value *sum = imp_bin(im, IR_add, low, high), *width = imp_like(im, y, step);
     if (x) {
-        struct ir_value *right = imp_slice1(im, x, (int)axis, zero, n);
-        width = imp_bin(im, IR_sub, imp_slice1(im, x, (int)axis, one, n), right);
+        struct ir_value *x_part = imp_slice1(im, x, (int)axis, zero, n);
+        width = imp_bin(im, IR_sub, imp_slice1(im, x, (int)axis, one, n), x_part);
     }
     struct ir_value *parts = imp_with(im, IR_div, imp_bin(im, IR_mul, sum, width), 2);
     if (p->row->arg)

@@ -35,8 +35,8 @@ static struct ir_value *bounds(struct pt2 *p, struct ir_value *from, struct ir_v
                     *half = i ? imp_like(p->im, i, (double)((bins + 1) / 2)) : NULL;
     struct ir_value *low = imp_bin(p->im, IR_add, from, imp_bin(p->im, IR_mul, step, i));
     struct ir_value *back = half ? imp_bin(p->im, IR_sub, imp_like(p->im, i, (double)bins), i) : NULL;
-    struct ir_value *otherwise = imp_bin(p->im, IR_sub, to, imp_bin(p->im, IR_mul, step, back));
-    return imp_select(p->im, imp_bin(p->im, IR_lt, i, half), low, otherwise);
+    struct ir_value *difference = imp_bin(p->im, IR_sub, to, imp_bin(p->im, IR_mul, step, back));
+    return imp_select(p->im, imp_bin(p->im, IR_lt, i, half), low, difference);
 }
 
 /* Those of histogram's data, or the range that is given; of equal ones, half to either side. */
@@ -57,8 +57,8 @@ static struct ir_value *bounds_of(struct pt2 *p, struct ir_value *x, int64_t bin
     }
     struct ir_value *same = imp_bin(p->im, IR_eq, from, to), *least = imp_with(p->im, IR_sub, from, 0.5),
                     *most = imp_with(p->im, IR_add, to, n == 2 || !ir_is_value(imp_dim(x, 0), 0) ? 0.5 : 1);
-    struct ir_value *right = imp_select(p->im, same, most, to);
-    return bounds(p, imp_select(p->im, same, least, from), right, bins);
+    struct ir_value *selected = imp_select(p->im, same, most, to);
+    return bounds(p, imp_select(p->im, same, least, from), selected, bins);
 }
 
 /* histogram(self, bins, range, weight, density); arg 1: bins are the bounds. The last part has its upper bound, too. */
@@ -81,12 +81,12 @@ bool aten_histogram(struct pt2 *p)
     struct ir_value *low = imp_slice1(im, edges, 0, ir_const(p->ctx, 0), n), *high = imp_slice1(im, edges, 0, one, n),
                     *end = imp_slice1(im, edges, 0, n, one);
     struct ir_value *from = imp_unsqueeze(im, low, 1, &last), *to = imp_unsqueeze(im, high, 1, &last);
-    struct ir_value *right = imp_bin(im, IR_eq, x, end);
-    struct ir_value *at_end = imp_bin(im, IR_and, imp_bin(im, IR_eq, to, end), right);
-    struct ir_value *second = imp_bin(im, IR_or, imp_bin(im, IR_lt, x, to), at_end);
-    struct ir_value *inside = imp_bin(im, IR_and, imp_bin(im, IR_ge, x, from), second);
-    struct ir_value *otherwise = imp_like(im, x, 0);
-    struct ir_value *y = imp_select(im, inside, weight ? weight : imp_like(im, x, 1), otherwise);
+    struct ir_value *is_equal = imp_bin(im, IR_eq, x, end);
+    struct ir_value *at_end = imp_bin(im, IR_and, imp_bin(im, IR_eq, to, end), is_equal);
+    struct ir_value *either = imp_bin(im, IR_or, imp_bin(im, IR_lt, x, to), at_end);
+    struct ir_value *inside = imp_bin(im, IR_and, imp_bin(im, IR_ge, x, from), either);
+    struct ir_value *zero = imp_like(im, x, 0);
+    struct ir_value *y = imp_select(im, inside, weight ? weight : imp_like(im, x, 1), zero);
     y = imp_reduce(im, IR_reduce_sum, y, 1, &last, false);
     if (density) {
         struct ir_value *sum = imp_reduce(im, IR_reduce_sum, y, 1, &first, true);
@@ -256,12 +256,12 @@ bool aten_frexp(struct pt2 *p)
     struct ir_value *whole = imp_select(p->im, small, imp_with(p->im, IR_mul, x, ldexp(1, f->mantissa + 1)), x);
     struct ir_value *e = imp_with(p->im, IR_shr, bitcast(p, whole, f->bits), f->mantissa);
     e = e ? imp_bin(p->im, IR_and, e, imp_int(p->im, f->bits, 2 * f->bias + 1)) : NULL;
-    struct ir_value *otherwise = e ? imp_int(p->im, f->bits, f->bias - 1) : NULL;
-    struct ir_value *less = imp_select(p->im, small, imp_int(p->im, f->bits, f->bias + f->mantissa), otherwise);
+    struct ir_value *bias_less_one = e ? imp_int(p->im, f->bits, f->bias - 1) : NULL;
+    struct ir_value *less = imp_select(p->im, small, imp_int(p->im, f->bits, f->bias + f->mantissa), bias_less_one);
     e = e ? imp_bin(p->im, IR_sub, e, less) : NULL;
-    struct ir_value *right = imp_un(p->im, IR_isinf, x);
-    struct ir_value *second = imp_bin(p->im, IR_or, imp_un(p->im, IR_isnan, x), right);
-    struct ir_value *none = imp_bin(p->im, IR_or, imp_with(p->im, IR_eq, x, 0), second);
+    struct ir_value *is_infinite = imp_un(p->im, IR_isinf, x);
+    struct ir_value *either = imp_bin(p->im, IR_or, imp_un(p->im, IR_isnan, x), is_infinite);
+    struct ir_value *none = imp_bin(p->im, IR_or, imp_with(p->im, IR_eq, x, 0), either);
     e = e ? imp_select(p->im, none, imp_like(p->im, e, 0), e) : NULL;
     struct ir_value *part = e ? imp_with(p->im, IR_shr, e, 1) : NULL,
                     *rest = part ? imp_bin(p->im, IR_sub, e, part) : NULL;
@@ -281,15 +281,15 @@ bool aten_nextafter(struct pt2 *p)
     if (!x)
         return false;
     struct ir_value *up = imp_bin(p->im, IR_lt, x, y), *away = imp_bin(p->im, IR_eq, up, imp_with(p->im, IR_gt, x, 0));
-    struct ir_value *otherwise = imp_int(p->im, f->bits, -1);
-    struct ir_value *step = imp_select(p->im, away, imp_int(p->im, f->bits, 1), otherwise);
+    struct ir_value *minus_one = imp_int(p->im, f->bits, -1);
+    struct ir_value *step = imp_select(p->im, away, imp_int(p->im, f->bits, 1), minus_one);
     struct ir_value *moved = bitcast(p, imp_bin(p->im, IR_add, bitcast(p, x, f->bits), step), f->type);
     double least = ldexp(1, 1 - f->bias - f->mantissa);
-    struct ir_value *right = imp_like(p->im, x, -least);
-    struct ir_value *tiny = imp_select(p->im, up, imp_like(p->im, x, least), right);
+    struct ir_value *minus_least = imp_like(p->im, x, -least);
+    struct ir_value *tiny = imp_select(p->im, up, imp_like(p->im, x, least), minus_least);
     moved = imp_select(p->im, imp_with(p->im, IR_eq, x, 0), tiny, moved);
     moved = imp_select(p->im, imp_bin(p->im, IR_eq, x, y), y, moved);
-    struct ir_value *second = imp_un(p->im, IR_isnan, y);
-    struct ir_value *nan = imp_bin(p->im, IR_or, imp_un(p->im, IR_isnan, x), second);
+    struct ir_value *is_nan = imp_un(p->im, IR_isnan, y);
+    struct ir_value *nan = imp_bin(p->im, IR_or, imp_un(p->im, IR_isnan, x), is_nan);
     return pt2_out(p, 0, imp_select(p->im, nan, imp_bin(p->im, IR_add, x, y), moved));
 }

@@ -69,10 +69,10 @@ static struct ir_value *numbers_of(struct pt2 *p, const ir_expr *dims, struct ir
     ir_expr plane = ir_mul(p->ctx, dims[2], dims[3]);
     int64_t behind = 1;
     struct ir_value *channel = imp_iota(im, 1, &dims[1], 0, TCC_I64);
-    struct ir_value *right = imp_dim_value(im, dims[1]);
-    struct ir_value *first = imp_bin(im, IR_mul, imp_unsqueeze(im, pictures, 1, &behind), right);
-    struct ir_value *second = imp_dim_value(im, plane);
-    first = imp_bin(im, IR_mul, imp_bin(im, IR_add, first, channel), second); /* [r, c] */
+    struct ir_value *dims1_size = imp_dim_value(im, dims[1]);
+    struct ir_value *first = imp_bin(im, IR_mul, imp_unsqueeze(im, pictures, 1, &behind), dims1_size);
+    struct ir_value *plane_size = imp_dim_value(im, plane);
+    first = imp_bin(im, IR_mul, imp_bin(im, IR_add, first, channel), plane_size); /* [r, c] */
     const int64_t last[] = {2, 3};
     struct ir_value *at = imp_with(im, IR_max, imp_cast(im, argmax, TCC_I64), 0);
     return imp_bin(im, IR_add, imp_unsqueeze(im, first, 2, last), at);
@@ -124,8 +124,8 @@ bool aten_roi_pool_backward(struct pt2 *p)
     if (!argmax || !read_sizes(p, dims) || !split_rois(p, &corners, &pictures))
         return false;
     ir_expr all = ir_mul(p->ctx, ir_mul(p->ctx, dims[0], dims[1]), ir_mul(p->ctx, dims[2], dims[3]));
-    struct ir_value *chosen = imp_like(im, dy, 0);
-    dy = imp_select(im, imp_with(im, IR_lt, argmax, 0), chosen, dy);
+    struct ir_value *zero = imp_like(im, dy, 0);
+    dy = imp_select(im, imp_with(im, IR_lt, argmax, 0), zero, dy);
     struct ir_value *in[] = {imp_splat(im, dy ? imp_dtype(dy) : TCC_F32, 0, 1, &all),
                              pt2_flat(p, numbers_of(p, dims, pictures, argmax)), pt2_flat(p, dy)};
     struct ir_value *dx = in[1] && in[2] ? imp_op(im, IR_scatter_elements, 3, in,
@@ -313,8 +313,8 @@ static struct ir_value *elements_of_parts(struct pt2 *p, struct ir_value *corner
     for (int k = 0; k < 2; k++)
         if (!ends[k] || !(ends[k] = imp_unsqueeze(im, ends[k], 1, &behind)))
             return NULL;
-    struct ir_value *right = imp_bin(im, IR_lt, place, ends[1]);
-    return imp_cast(im, imp_bin(im, IR_and, imp_bin(im, IR_ge, place, ends[0]), right), imp_dtype(corners));
+    struct ir_value *is_less = imp_bin(im, IR_lt, place, ends[1]);
+    return imp_cast(im, imp_bin(im, IR_and, imp_bin(im, IR_ge, place, ends[0]), is_less), imp_dtype(corners));
 }
 
 /* ps_roi_pool's regions: what element (y, x) of a picture of `dims` weighs in part (i, j) of each, [r, 1, h, w, y,
@@ -338,8 +338,8 @@ static struct ir_value *weights_of_parts(struct pt2 *p, const ir_expr *dims, ir_
     if (!in[0] || !in[1] ||
         !imp_assume(im, IR_EQ, rest, ir_const(p->ctx, 0), "the channels are a multiple of the parts of a region"))
         return NULL;
-    struct ir_value *right = imp_unsqueeze(im, in[1], 3, columns);
-    struct ir_value *all = imp_bin(im, IR_mul, imp_unsqueeze(im, in[0], 3, rows), right);
+    struct ir_value *shaped = imp_unsqueeze(im, in[1], 3, columns);
+    struct ir_value *all = imp_bin(im, IR_mul, imp_unsqueeze(im, in[0], 3, rows), shaped);
     const int64_t first = 2, second = 1;
     struct ir_value *other = imp_unsqueeze(im, count[1], 1, &second);
     struct ir_value *elements = imp_bin(im, IR_mul, imp_unsqueeze(im, count[0], 1, &first), other);
@@ -381,9 +381,9 @@ bool aten_ps_roi_pool_backward(struct pt2 *p)
         return false;
     const ir_expr flat[] = {imp_dim(pictures, 0), ir_mul(p->ctx, dims[1], ir_mul(p->ctx, dims[2], dims[3]))};
     struct ir_value *each = imp_bin(im, IR_mul, imp_unsqueeze(im, dy, 2, plane), weights);
-    struct ir_value *right = imp_iota(im, 1, dims, 0, TCC_I64);
-    struct ir_value *whose = imp_bin(im, IR_eq, imp_unsqueeze(im, pictures, 1, &behind), right);
-    struct ir_value *second = each ? imp_reshape(im, each, 2, flat) : NULL;
-    struct ir_value *dx = imp_matmul(im, imp_cast(im, whose, imp_dtype(dy)), second, true, false, imp_dtype(dy));
+    struct ir_value *rows = imp_iota(im, 1, dims, 0, TCC_I64);
+    struct ir_value *whose = imp_bin(im, IR_eq, imp_unsqueeze(im, pictures, 1, &behind), rows);
+    struct ir_value *each_shaped = each ? imp_reshape(im, each, 2, flat) : NULL;
+    struct ir_value *dx = imp_matmul(im, imp_cast(im, whose, imp_dtype(dy)), each_shaped, true, false, imp_dtype(dy));
     return dx && pt2_out(p, 0, imp_reshape(im, dx, 4, dims));
 }

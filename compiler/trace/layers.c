@@ -159,10 +159,10 @@ struct trace_tensor *trace_dropout(struct trace_tensor *x, double probability)
     const struct tcc_attr attrs[] = {{.name = "shape", .kind = TCC_ATTR_INTS, .n = x->rank, .ints = x->dims},
                                      {.name = "to", .kind = TCC_ATTR_INTS, .n = 1, .ints = &type},
                                      {0}};
-    struct trace_tensor *right = trace_scalar(c, TCC_F32, probability);
-    struct trace_tensor *kept = trace_ge(trace_op(c, "random_uniform", 0, NULL, attrs), right);
-    struct trace_tensor *second = trace_scalar(c, x->dtype, 0);
-    return trace_select(kept, trace_mul_number(x, 1 / (1 - probability)), second);
+    struct trace_tensor *trace_scalar_probability = trace_scalar(c, TCC_F32, probability);
+    struct trace_tensor *kept = trace_ge(trace_op(c, "random_uniform", 0, NULL, attrs), trace_scalar_probability);
+    struct trace_tensor *trace_scalar_dtype = trace_scalar(c, x->dtype, 0);
+    return trace_select(kept, trace_mul_number(x, 1 / (1 - probability)), trace_scalar_dtype);
 }
 
 /* -- Losses -------------------------------------------------------------------------------------------------------- */

@@ -106,16 +106,16 @@ static struct ir_value *scores(const struct attention *a)
     struct grad *g = a->g;
     struct ir_builder *b = g->b;
     bool causal = ir_get_i(a->n, IR_ATTR_causal, 0);
-    struct ir_value *right = grouped(a, a->k, true);
-    struct ir_value *s = grad_matmul(g, grouped(a, a->q, false), right, false, true, a->wide);
+    struct ir_value *grouped_a = grouped(a, a->k, true);
+    struct ir_value *s = grad_matmul(g, grouped(a, a->q, false), grouped_a, false, true, a->wide);
     if (a->scale != 1)
         s = ir_binary(b, IR_mul, s, ir_constant_f(b, a->wide, a->scale));
     if (a->mask)
         s = ir_binary(b, IR_add, s, ir_cast_to(b, grouped_mask(a), a->wide));
     if (causal && s) {
         const ir_expr *dims = s->type->dim + 3;
-        struct ir_value *second = grad_iota(g, 2, dims, 1, TCC_I64);
-        struct ir_value *seen = ir_binary(b, IR_ge, grad_iota(g, 2, dims, 0, TCC_I64), second);
+        struct ir_value *columns = grad_iota(g, 2, dims, 1, TCC_I64);
+        struct ir_value *seen = ir_binary(b, IR_ge, grad_iota(g, 2, dims, 0, TCC_I64), columns);
         s = grad_select(g, seen, s, ir_constant_f(b, a->wide, -(double)INFINITY));
     }
     return s;
@@ -154,8 +154,8 @@ static struct ir_value *score_gradient(const struct attention *a, struct ir_valu
 {
     struct grad *g = a->g;
     struct ir_value *dp = grad_matmul(g, d, grouped(a, a->v, true), false, true, a->wide);
-    struct ir_value *right = ir_cast_to(g->b, grouped(a, a->n->out[0], false), a->wide);
-    struct ir_value *y = ir_binary(g->b, IR_mul, ir_cast_to(g->b, d, a->wide), right);
+    struct ir_value *cast = ir_cast_to(g->b, grouped(a, a->n->out[0], false), a->wide);
+    struct ir_value *y = ir_binary(g->b, IR_mul, ir_cast_to(g->b, d, a->wide), cast);
     return ir_binary(g->b, IR_mul, p,
                      ir_binary(g->b, MUTANT(4, IR_sub, IR_add), dp, grad_reduce(g, IR_reduce_sum, y, 1u << 4, true)));
 }
@@ -189,8 +189,8 @@ static void give_mask_by(const struct attention *a, struct ir_value *lse)
     ir_expr dims[5] = {t->dim[0], a->groups, a->repeat, t->dim[2], ir_const(a->g->ctx, 1)};
     struct ir_value *s = scores(a), *l = ir_cast_to(b, ir_reshape_to(b, lse, 5, dims), a->wide);
     if (s) {
-        struct ir_value *right = grouped(a, a->d, false);
-        give_mask(a, score_gradient(a, ir_unary(b, IR_exp, ir_binary(b, IR_sub, s, l)), right));
+        struct ir_value *grouped_a = grouped(a, a->d, false);
+        give_mask(a, score_gradient(a, ir_unary(b, IR_exp, ir_binary(b, IR_sub, s, l)), grouped_a));
     }
 }
 
@@ -199,8 +199,8 @@ static void by_kernels(struct attention *a, struct ir_value *lse)
 {
     struct grad *g = a->g;
     a->d = ir_cast_to(g->b, a->d, a->dt);
-    struct ir_value *right = ir_cast_to(g->b, a->n->out[0], a->wide);
-    struct ir_value *y = ir_binary(g->b, IR_mul, ir_cast_to(g->b, a->d, a->wide), right);
+    struct ir_value *out0_cast = ir_cast_to(g->b, a->n->out[0], a->wide);
+    struct ir_value *y = ir_binary(g->b, IR_mul, ir_cast_to(g->b, a->d, a->wide), out0_cast);
     struct ir_value *delta = grad_reduce(g, IR_reduce_sum, y, 1u << 3, false);
     struct ir_node *by = grad_wants(g, a->n, 0) ? gradients(a, IR_attention_grad_q, lse, delta) : NULL;
     if (by)

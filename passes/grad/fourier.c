@@ -85,11 +85,12 @@ static struct ir_value *by_operand(struct grad *g, struct ir_value *d, const str
     dims[t->axis] = y->type->dim[t->axis];
     enum tcc_dtype dt = (enum tcc_dtype)y->type->dtype;
     struct ir_value *k = grad_iota(g, y->type->rank, dims, t->axis, TCC_I64), *two = ir_constant_i(g->b, TCC_I64, 2);
-    struct ir_value *right = size_value(g, t->length);
-    struct ir_value *second = ir_binary(g->b, IR_eq, ir_binary(g->b, IR_mul, k, two), right);
-    struct ir_value *ends = ir_binary(g->b, IR_or, ir_binary(g->b, IR_eq, k, ir_constant_i(g->b, TCC_I64, 0)), second);
-    struct ir_value *otherwise = ir_constant_f(g->b, dt, 2);
-    struct ir_value *times = grad_select(g, ends, ir_constant_f(g->b, dt, 1), otherwise);
+    struct ir_value *length_size = size_value(g, t->length);
+    struct ir_value *is_equal = ir_binary(g->b, IR_eq, ir_binary(g->b, IR_mul, k, two), length_size);
+    struct ir_value *ends =
+        ir_binary(g->b, IR_or, ir_binary(g->b, IR_eq, k, ir_constant_i(g->b, TCC_I64, 0)), is_equal);
+    struct ir_value *twice = ir_constant_f(g->b, dt, 2);
+    struct ir_value *times = grad_select(g, ends, ir_constant_f(g->b, dt, 1), twice);
     return scaled(g, IR_div, ir_binary(g->b, IR_mul, y, times), t->length);
 }
 

@@ -142,8 +142,8 @@ static void replaced(const struct scatter *s)
     ir_type at = ir_with_dtype(g->ctx, s->x->type, TCC_I64);
     struct ir_value *none = ir_expand_to(g->b, ir_constant_i(g->b, TCC_I64, -1), at->rank, at->dim);
     struct ir_value *last = ir_binary(g->b, IR_eq, taken(s, put(s, none, numbers, "none")), numbers);
-    struct ir_value *otherwise = ir_constant_f(g->b, (enum tcc_dtype)u->dtype, 0);
-    grad_give(g, s->n, 2, grad_select(g, last, taken(s, s->d), otherwise));
+    struct ir_value *zero = ir_constant_f(g->b, (enum tcc_dtype)u->dtype, 0);
+    grad_give(g, s->n, 2, grad_select(g, last, taken(s, s->d), zero));
 }
 
 static void multiplied(const struct scatter *s)
@@ -163,8 +163,8 @@ static void extreme(const struct scatter *s)
     struct ir_value *zero = ir_constant_f(g->b, dt, 0);
     struct ir_value *kept = ir_binary(g->b, IR_eq, s->x, s->r),
                     *won = ir_binary(g->b, IR_eq, s->updates, taken(s, s->r));
-    struct ir_value *right = ir_cast_to(g->b, won, dt);
-    struct ir_value *count = put(s, ir_cast_to(g->b, kept, dt), right, "add");
+    struct ir_value *won_cast = ir_cast_to(g->b, won, dt);
+    struct ir_value *count = put(s, ir_cast_to(g->b, kept, dt), won_cast, "add");
     struct ir_value *share = ir_binary(g->b, IR_div, s->d, count);
     if (grad_wants(g, s->n, 0))
         grad_give(g, s->n, 0, grad_select(g, kept, share, zero));

@@ -29,10 +29,10 @@ static void topk(struct grad *g, struct ir_node *n)
 static struct ir_value *identity(struct grad *g, ir_expr size, enum tcc_dtype dt)
 {
     ir_expr dims[2] = {size, size};
-    struct ir_value *right = grad_iota(g, 2, dims, 1, TCC_I64);
-    struct ir_value *on = ir_binary(g->b, IR_eq, grad_iota(g, 2, dims, 0, TCC_I64), right);
-    struct ir_value *otherwise = ir_constant_f(g->b, dt, 0);
-    return grad_select(g, on, ir_constant_f(g->b, dt, 1), otherwise);
+    struct ir_value *columns = grad_iota(g, 2, dims, 1, TCC_I64);
+    struct ir_value *on = ir_binary(g->b, IR_eq, grad_iota(g, 2, dims, 0, TCC_I64), columns);
+    struct ir_value *zero = ir_constant_f(g->b, dt, 0);
+    return grad_select(g, on, ir_constant_f(g->b, dt, 1), zero);
 }
 
 /* Place of `axis` in the operand that lists scales or sizes, -1: not there. */
@@ -170,8 +170,8 @@ static void moved(struct grad *g, struct ir_node *n)
         return;
     ir_expr count = ir_num_elements(g->ctx, t), room = ir_addc(g->ctx, count, 1),
             size = ir_num_elements(g->ctx, d->type);
-    struct ir_value *right = ir_constant_i(g->b, TCC_I64, 1);
-    struct ir_value *numbers = ir_binary(g->b, IR_add, grad_iota(g, 1, &count, 0, TCC_I64), right);
+    struct ir_value *one = ir_constant_i(g->b, TCC_I64, 1);
+    struct ir_value *numbers = ir_binary(g->b, IR_add, grad_iota(g, 1, &count, 0, TCC_I64), one);
     for (int i = 0; i < n->nin; i++)
         in[i] = i ? n->in[i].value : ir_reshape_to(g->b, numbers, t->rank, t->dim);
     for (int k = 0; k < n->nout; k++)

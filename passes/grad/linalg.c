@@ -62,8 +62,8 @@ static ir_expr columns(const struct ir_value *x)
 static struct ir_value *across(struct grad *g, const struct ir_value *x, enum ir_op compare, int64_t with)
 {
     const ir_expr dims[2] = {rows(x), columns(x)};
-    struct ir_value *right = grad_iota(g, 2, dims, 0, TCC_I64);
-    struct ir_value *d = minus(g, grad_iota(g, 2, dims, 1, TCC_I64), right);
+    struct ir_value *rows_dims = grad_iota(g, 2, dims, 0, TCC_I64);
+    struct ir_value *d = minus(g, grad_iota(g, 2, dims, 1, TCC_I64), rows_dims);
     return ir_binary(g->b, compare, d, ir_constant_i(g->b, TCC_I64, with));
 }
 
@@ -129,8 +129,8 @@ void grad_det(struct grad *g, struct ir_node *n)
 {
     struct ir_value *d = grad_out(g, n, 0);
     if (d) {
-        struct ir_value *right = each(g, ir_binary(g->b, IR_mul, d, n->out[0]));
-        grad_give(g, n, 0, ir_binary(g->b, IR_mul, turned(g, inverse_of(g, n->in[0].value)), right));
+        struct ir_value *each_product = each(g, ir_binary(g->b, IR_mul, d, n->out[0]));
+        grad_give(g, n, 0, ir_binary(g->b, IR_mul, turned(g, inverse_of(g, n->in[0].value)), each_product));
     }
 }
 
@@ -138,8 +138,8 @@ void grad_slogdet(struct grad *g, struct ir_node *n)
 {
     struct ir_value *d = grad_out(g, n, 1);
     if (d) {
-        struct ir_value *right = each(g, d);
-        grad_give(g, n, 0, ir_binary(g->b, IR_mul, turned(g, inverse_of(g, n->in[0].value)), right));
+        struct ir_value *each_d = each(g, d);
+        grad_give(g, n, 0, ir_binary(g->b, IR_mul, turned(g, inverse_of(g, n->in[0].value)), each_d));
     }
 }
 
@@ -158,10 +158,10 @@ void grad_pinv(struct grad *g, struct ir_node *n)
     if (!d)
         return;
     struct ir_value *one = turned(g, times(g, times(g, y, false, turned(g, d), false), false, y, false));
-    struct ir_value *second = times(g, x, false, times(g, y, false, turned(g, d), false), false);
-    struct ir_value *right = minus(g, turned(g, d), second);
+    struct ir_value *product = times(g, x, false, times(g, y, false, turned(g, d), false), false);
+    struct ir_value *difference = minus(g, turned(g, d), product);
     /* (I - x y) d' y y' + y' y d' (I - y x) - (y d' y)' */
-    struct ir_value *two = times(g, times(g, right, false, y, false), false, y, true);
+    struct ir_value *two = times(g, times(g, difference, false, y, false), false, y, true);
     struct ir_value *other = times(g, times(g, turned(g, d), false, y, false), false, x, false);
     struct ir_value *left = minus(g, turned(g, d), other);
     struct ir_value *three = times(g, times(g, y, true, y, false), false, left, false);
@@ -222,8 +222,8 @@ void grad_lu_solve(struct grad *g, struct ir_node *n)
     struct ir_value *order = grad_library(g, "lu_permutation", 2, (struct ir_value *[]){lu, pivots}, lu->type, NULL);
     struct ir_value *z = times(g, order, true, of_matrix(g, n, side), false);
     struct ir_value *u = where(g, lu, IR_ge, 0, 0), *l = unit_lower(g, lu);
-    struct ir_value *right = where(g, times(g, l, true, z, false), IR_ge, 0, 0);
-    grad_give(g, n, 0, plus(g, where(g, times(g, z, false, u, true), IR_lt, 0, 0), right));
+    struct ir_value *lower = where(g, times(g, l, true, z, false), IR_ge, 0, 0);
+    grad_give(g, n, 0, plus(g, where(g, times(g, z, false, u, true), IR_lt, 0, 0), lower));
 }
 
 /* -- Factors --------------------------------------------------------------------------------------- */
@@ -238,8 +238,8 @@ void grad_cholesky(struct grad *g, struct ir_node *n)
         d = turned(g, d);
     }
     struct ir_value *p = times(g, l, true, d, false);
-    struct ir_value *right = turned(g, where(g, p, IR_lt, 0, 0));
-    struct ir_value *core = scaled(g, plus(g, where(g, p, IR_le, 0, 0), right), 0.5);
+    struct ir_value *upper_turned = turned(g, where(g, p, IR_lt, 0, 0));
+    struct ir_value *core = scaled(g, plus(g, where(g, p, IR_le, 0, 0), upper_turned), 0.5);
     grad_give(g, n, 0, by_triangle(g, l, by_triangle(g, l, core, TURNED), RIGHT));
 }
 
@@ -267,8 +267,8 @@ static struct ir_value *of_tall(struct grad *g, struct ir_value *q, struct ir_va
 {
     struct ir_value *m = dr ? times(g, dr, false, r, true) : NULL, *back = dq ? times(g, q, true, dq, false) : NULL;
     m = m && back ? minus(g, m, back) : m ? m : ir_unary(g->b, IR_neg, back);
-    struct ir_value *right = turned(g, where(g, m, IR_gt, 0, 0));
-    m = plus(g, where(g, m, IR_ge, 0, 0), right);
+    struct ir_value *lower_turned = turned(g, where(g, m, IR_gt, 0, 0));
+    m = plus(g, where(g, m, IR_ge, 0, 0), lower_turned);
     return by_triangle(g, r, plus_if(g, dq, times(g, q, false, m, false)), UPPER | RIGHT | TURNED);
 }
 
@@ -306,8 +306,8 @@ void grad_qr(struct grad *g, struct ir_node *n)
 /* m over the differences s_j - s_i, whose diagonal counts as 1. */
 static struct ir_value *over_differences(struct grad *g, struct ir_value *m, struct ir_value *s)
 {
-    struct ir_value *right = along(g, s, true);
-    struct ir_value *e = minus(g, along(g, s, false), right);
+    struct ir_value *s_along_rows = along(g, s, true);
+    struct ir_value *e = minus(g, along(g, s, false), s_along_rows);
     return ir_binary(g->b, IR_div, m, where(g, e, IR_ne, 0, 1));
 }
 
@@ -370,14 +370,15 @@ void grad_svd(struct grad *g, struct ir_node *n)
     }
     if (du) {
         struct ir_value *by = ir_binary(g->b, IR_div, du, along(g, s, false));
-        struct ir_value *right = along(g, s, false);
-        core = ir_binary(g->b, IR_mul, over_differences(g, skew(g, times(g, u, true, du, false)), squares), right);
+        struct ir_value *s_along_columns = along(g, s, false);
+        core = ir_binary(g->b, IR_mul, over_differences(g, skew(g, times(g, u, true, du, false)), squares),
+                         s_along_columns);
         more = times(g, minus(g, by, times(g, u, false, times(g, u, true, by, false), false)), false, v, false);
     }
     if (dv) {
         struct ir_value *by = ir_binary(g->b, IR_div, dv, along(g, s, true));
-        struct ir_value *second = over_differences(g, skew(g, times(g, v, false, dv, true)), squares);
-        core = plus_if(g, core, ir_binary(g->b, IR_mul, along(g, s, true), second));
+        struct ir_value *skewed = over_differences(g, skew(g, times(g, v, false, dv, true)), squares);
+        core = plus_if(g, core, ir_binary(g->b, IR_mul, along(g, s, true), skewed));
         more = plus_if(
             g, more, times(g, u, false, minus(g, by, times(g, times(g, by, false, v, true), false, v, false)), false));
     }

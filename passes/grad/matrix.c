@@ -85,8 +85,8 @@ static struct ir_value *places(struct grad *g, const struct windows *w)
         in = ir_binary(b, IR_mul, in, ir_constant_i(b, TCC_I64, w->dilations[i]));
         of = ir_binary(b, IR_mul, of, ir_constant_i(b, TCC_I64, w->strides[i]));
         struct ir_value *size = ir_build1(b, IR_dim, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, 1, &w->image[i])));
-        struct ir_value *right = ir_binary(b, IR_add, in, of);
-        sum = ir_binary(b, IR_add, ir_binary(b, IR_mul, sum, size), right);
+        struct ir_value *next_place = ir_binary(b, IR_add, in, of);
+        sum = ir_binary(b, IR_add, ir_binary(b, IR_mul, sum, size), next_place);
     }
     return sum;
 }

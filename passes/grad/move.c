@@ -122,8 +122,8 @@ static struct ir_value *put_back(struct grad *g, struct ir_value *d, ir_type t, 
     ir_expr dims[TCC_MAX_RANK], size = d->type->dim[axis];
     memcpy(dims, d->type->dim, (size_t)t->rank * sizeof *dims);
     dims[axis] = t->dim[axis];
-    struct ir_value *right = number(g, step);
-    struct ir_value *index = ir_binary(g->b, IR_mul, grad_iota(g, 1, &size, 0, TCC_I64), right);
+    struct ir_value *step_value = number(g, step);
+    struct ir_value *index = ir_binary(g->b, IR_mul, grad_iota(g, 1, &size, 0, TCC_I64), step_value);
     index = ir_binary(g->b, IR_add, index, number(g, start));
     return grad_put(g, ir_tensor_type(g->ctx, (enum tcc_dtype)t->dtype, t->rank, dims), axis, index, d);
 }
@@ -214,8 +214,8 @@ static void pad_value(struct grad *g, struct ir_node *n, struct ir_value *d, str
 static struct ir_value *sources(struct grad *g, const char *mode, ir_expr in, ir_expr in_front, ir_expr out)
 {
     struct ir_builder *b = g->b;
-    struct ir_value *right = number(g, in_front);
-    struct ir_value *i = ir_binary(b, IR_sub, grad_iota(g, 1, &out, 0, TCC_I64), right);
+    struct ir_value *in_front_value = number(g, in_front);
+    struct ir_value *i = ir_binary(b, IR_sub, grad_iota(g, 1, &out, 0, TCC_I64), in_front_value);
     struct ir_value *size = number(g, in), *zero = ir_constant_i(b, TCC_I64, 0),
                     *last = number(g, ir_addc(g->ctx, in, -1));
     if (!strcmp(mode, "edge"))

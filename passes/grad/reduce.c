@@ -20,8 +20,8 @@ void grad_rule_reduce_extreme(struct grad *g, struct ir_node *n)
         return;
     struct ir_value *mask = ir_binary(g->b, IR_eq, x, grad_keep(g, n, n->out[0]));
     struct ir_value *count = grad_reduce(g, IR_reduce_sum, ir_cast_to(g->b, mask, wide), grad_axes(n), true);
-    struct ir_value *right = MUTANT(8, count, ir_constant_f(g->b, wide, 1));
-    struct ir_value *share = ir_binary(g->b, IR_div, ir_cast_to(g->b, d, wide), right);
+    struct ir_value *divisor = MUTANT(8, count, ir_constant_f(g->b, wide, 1));
+    struct ir_value *share = ir_binary(g->b, IR_div, ir_cast_to(g->b, d, wide), divisor);
     grad_give(g, n, 0, grad_select(g, mask, share, ir_constant_f(g->b, wide, 0)));
 }
 
@@ -66,8 +66,9 @@ void grad_rule_reduce_prod(struct grad *g, struct ir_node *n)
     }
     flat[kept] = size;
     struct ir_value *rows = ir_reshape_to(g->b, ir_transpose_by(g->b, x, perm), kept + 1, flat);
-    struct ir_value *right = cumulate(g, IR_cumprod, rows, kept, true, true);
-    struct ir_value *others = ir_binary(g->b, IR_mul, cumulate(g, IR_cumprod, rows, kept, true, false), right);
+    struct ir_value *products_behind = cumulate(g, IR_cumprod, rows, kept, true, true);
+    struct ir_value *others =
+        ir_binary(g->b, IR_mul, cumulate(g, IR_cumprod, rows, kept, true, false), products_behind);
     others = ir_transpose_by(g->b, ir_reshape_to(g->b, others, rank, moved), back);
     grad_give(g, n, 0, ir_binary(g->b, IR_mul, d, others));
 }
@@ -107,11 +108,11 @@ void grad_rule_cumprod(struct grad *g, struct ir_node *n)
     row = ir_reshape_to(g->b, row, rank + 1, dims);
     drow = ir_reshape_to(g->b, drow, rank + 1, dims);
     struct ir_value *k = grad_iota(g, 2, square, 0, TCC_I64), *i = grad_iota(g, 2, square, 1, TCC_I64);
-    struct ir_value *chosen = ir_constant_f(g->b, dt, 1);
-    struct ir_value *without = grad_select(g, ir_binary(g->b, IR_eq, k, i), chosen, row);
+    struct ir_value *one = ir_constant_f(g->b, dt, 1);
+    struct ir_value *without = grad_select(g, ir_binary(g->b, IR_eq, k, i), one, row);
     struct ir_value *products = cumulate(g, IR_cumprod, without, rank, exclusive, reverse);
     struct ir_value *holds = ir_binary(g->b, exclusive ? IR_lt : IR_le, reverse ? i : k, reverse ? k : i);
-    struct ir_value *otherwise = ir_constant_f(g->b, dt, 0);
-    struct ir_value *terms = grad_select(g, holds, ir_binary(g->b, IR_mul, drow, products), otherwise);
+    struct ir_value *zero = ir_constant_f(g->b, dt, 0);
+    struct ir_value *terms = grad_select(g, holds, ir_binary(g->b, IR_mul, drow, products), zero);
     grad_give(g, n, 0, grad_move_axis(g, grad_reduce(g, IR_reduce_sum, terms, 1u << rank, false), rank - 1, 1, axis));
 }

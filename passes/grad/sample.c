@@ -21,8 +21,8 @@ struct sampler {
 static struct ir_value *number(const struct sampler *s, ir_expr e, double scale, double offset)
 {
     struct ir_value *v = ir_build1(s->b, IR_dim, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, 1, &e)));
-    struct ir_value *right = ir_constant_f(s->b, s->wide, scale);
-    v = ir_binary(s->b, IR_mul, ir_cast_to(s->b, v, s->wide), right);
+    struct ir_value *scale_value = ir_constant_f(s->b, s->wide, scale);
+    v = ir_binary(s->b, IR_mul, ir_cast_to(s->b, v, s->wide), scale_value);
     return ir_binary(s->b, IR_add, v, ir_constant_f(s->b, s->wide, offset));
 }
 
@@ -44,9 +44,9 @@ static struct ir_value *reflected(const struct sampler *s, struct ir_value *v, i
 {
     double lo = s->align ? 0 : -0.5;
     struct ir_value *range = number(s, size, 1, s->align ? -1 : 0);
-    struct ir_value *right = ir_constant_f(s->b, s->wide, 1);
-    struct ir_value *twice =
-        ir_binary(s->b, IR_max, ir_binary(s->b, IR_add, range, range), right); /* one aligned element: anything but 0 */
+    struct ir_value *one_wide = ir_constant_f(s->b, s->wide, 1);
+    struct ir_value *twice = ir_binary(s->b, IR_max, ir_binary(s->b, IR_add, range, range),
+                                       one_wide); /* one aligned element: anything but 0 */
     struct ir_value *t = ir_binary(s->b, IR_mod, ir_unary(s->b, IR_abs, binary(s, IR_sub, v, lo)), twice);
     return binary(s, IR_add, ir_binary(s->b, IR_min, t, ir_binary(s->b, IR_sub, twice, t)), lo);
 }
@@ -98,8 +98,8 @@ static struct ir_value *tap(const struct sampler *s, int axis, int k, struct ir_
               : k             ? fraction
                               : ir_binary(s->b, IR_sub, one, fraction);
     if (s->zeros) {
-        struct ir_value *right = ir_binary(s->b, IR_le, at, last);
-        struct ir_value *inside = ir_binary(s->b, IR_and, ir_binary(s->b, IR_ge, at, zero), right);
+        struct ir_value *is_at_most = ir_binary(s->b, IR_le, at, last);
+        struct ir_value *inside = ir_binary(s->b, IR_and, ir_binary(s->b, IR_ge, at, zero), is_at_most);
         *weight = grad_select(s->g, inside, *weight, zero);
     } else if (s->reflection && s->ntaps == 4) {
         at = reflected(s, at, size);

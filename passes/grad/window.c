@@ -212,8 +212,8 @@ static struct ir_value *tap_counts(struct grad *g, const struct ir_node *n, ir_t
     dims[0] = dims[1] = ir_const(g->ctx, 1);
     struct ir_value *ones = grad_full(g, ir_tensor_type(g->ctx, (enum tcc_dtype)t->dtype, t->rank, dims), 1);
     /* A window that holds nothing of x divides nothing. */
-    struct ir_value *right = ir_constant_f(g->b, (enum tcc_dtype)t->dtype, 1);
-    return ir_binary(g->b, IR_max, sum_pool(g, n, ones, after ? after->exprs : NULL), right);
+    struct ir_value *one = ir_constant_f(g->b, (enum tcc_dtype)t->dtype, 1);
+    return ir_binary(g->b, IR_max, sum_pool(g, n, ones, after ? after->exprs : NULL), one);
 }
 
 void grad_rule_avg_pool(struct grad *g, struct ir_node *n)

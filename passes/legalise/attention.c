@@ -91,8 +91,8 @@ static struct ir_value *log_sum_exp(struct ir_builder *b, const struct ir_node *
         return NULL;
     struct ir_value *sum = reduced(b, IR_reduce_sum, ir_unary(b, IR_exp, ir_binary(b, IR_sub, x, top)), false);
     sum = ir_binary(b, IR_max, sum, ir_constant_f(b, to, FLT_MIN));
-    struct ir_value *right = ir_reshape_to(b, top, 3, top->type->dim);
-    return ir_binary(b, IR_add, ir_unary(b, IR_log, sum), right);
+    struct ir_value *top_shaped = ir_reshape_to(b, top, 3, top->type->dim);
+    return ir_binary(b, IR_add, ir_unary(b, IR_log, sum), top_shaped);
 }
 
 /* [b, h, s] -> [b, h, s, 1] */
@@ -128,8 +128,8 @@ static struct ir_value *gradient(struct ir_builder *b, const struct ir_node *n, 
     if (scale != 1.0 && ds)
         ds = ir_binary(b, IR_mul, ds, ir_constant_f(b, to, scale));
     if (n->op == IR_attention_grad_q) {
-        struct ir_value *right = repeat_heads(b, n->in[1].value, q->type->dim[1]);
-        return product(b, ir_cast_to(b, ds, dtype), right, false, false, to);
+        struct ir_value *repeat_heads_dim1 = repeat_heads(b, n->in[1].value, q->type->dim[1]);
+        return product(b, ir_cast_to(b, ds, dtype), repeat_heads_dim1, false, false, to);
     }
     return product(b, ir_cast_to(b, ds, dtype), q, true, false, to);
 }

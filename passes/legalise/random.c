@@ -67,8 +67,8 @@ static struct ir_value *normal(struct ir_builder *b, struct ir_value *index, str
     u = scaled(b, ir_binary(b, IR_add, u, ir_constant_f(b, TCC_F64, 1)), 0x1p-24);
     struct ir_value *angle = scaled(b, scaled(b, v, 0x1p-24), 6.283185307179586);
     struct ir_value *r = ir_unary(b, IR_sqrt, scaled(b, ir_unary(b, IR_log, u), -2));
-    struct ir_value *right = number(b, 0);
-    struct ir_value *odd = ir_binary(b, IR_ne, ir_binary(b, IR_and, index, number(b, 1)), right);
+    struct ir_value *zero = number(b, 0);
+    struct ir_value *odd = ir_binary(b, IR_ne, ir_binary(b, IR_and, index, number(b, 1)), zero);
     struct ir_value *turn[3] = {odd, ir_unary(b, IR_sin, angle), ir_unary(b, IR_cos, angle)};
     struct ir_value *side = odd && turn[1] && turn[2] ? ir_build1(b, IR_select, 3, turn, NULL) : NULL;
     return r && side ? ir_binary(b, IR_mul, r, side) : NULL;

@@ -253,21 +253,21 @@ static struct ir_value *coordinates(struct ir_builder *b, const struct axis *a)
     struct ir_value *scale =
         a->scale > 0 ? ir_constant_f(b, TCC_F32, (double)a->scale) : ir_binary(b, IR_div, to, from);
     if (!strcmp(how, "align_corners")) { /* of one result x is 0, and so is the quotient */
-        struct ir_value *right = with(b, IR_max, with(b, IR_sub, to, 1), 1);
-        return ir_binary(b, IR_div, ir_binary(b, IR_mul, x, with(b, IR_sub, from, 1)), right);
+        struct ir_value *at_least_one = with(b, IR_max, with(b, IR_sub, to, 1), 1);
+        return ir_binary(b, IR_div, ir_binary(b, IR_mul, x, with(b, IR_sub, from, 1)), at_least_one);
     }
     if (!strcmp(how, "asymmetric"))
         return ir_binary(b, IR_div, x, scale);
     x = ir_binary(b, IR_div, with(b, IR_add, x, 0.5), scale);
     if (!strcmp(how, "tf_half_pixel_for_nn")) { /* an axis that keeps its size is not resized */
-        struct ir_value *chosen = numbers(b, 1, &a->result, TCC_F32);
-        return choose(b, with(b, IR_eq, scale, 1), chosen, x);
+        struct ir_value *numbers_result = numbers(b, 1, &a->result, TCC_F32);
+        return choose(b, with(b, IR_eq, scale, 1), numbers_result, x);
     }
     x = with(b, IR_sub, x, 0.5);
     if (strcmp(how, "pytorch_half_pixel") != 0)
         return x;
-    struct ir_value *chosen = ir_constant_f(b, TCC_F32, 0);
-    return choose(b, with(b, IR_eq, to, 1), chosen, x);
+    struct ir_value *zero = ir_constant_f(b, TCC_F32, 0);
+    return choose(b, with(b, IR_eq, to, 1), zero, x);
 }
 
 /* a z^3 + b z^2 + c z + d */
@@ -292,8 +292,8 @@ static void computed_taps(struct ir_builder *b, const struct axis *a, struct tap
 {
     struct ir_value *x = coordinates(b, a);
     struct ir_value *ratio = ir_binary(b, IR_sub, x, ir_unary(b, IR_floor, x)), *up = ir_unary(b, IR_ceil, x);
-    struct ir_value *chosen = ir_constant_f(b, TCC_F32, 1);
-    ratio = choose(b, with(b, IR_eq, ratio, 0), chosen, ratio);
+    struct ir_value *one = ir_constant_f(b, TCC_F32, 1);
+    ratio = choose(b, with(b, IR_eq, ratio, 0), one, ratio);
     if (taps->n == 1) {
         const char *how = rounding_rule(a->n);
         how = strcmp(how, "simple") ? how : a->scale < 1 ? "ceil" : "floor"; /* opset 10 gives scales */
@@ -304,8 +304,8 @@ static void computed_taps(struct ir_builder *b, const struct axis *a, struct tap
              : !strcmp(how, "floor") ? with(b, IR_add, ir_unary(b, IR_floor, x), 1)
                                      : choose(b, rounds, with(b, IR_add, up, 1), up);
     }
-    struct ir_value *right = ir_constant_i(b, TCC_I64, 1);
-    struct ir_value *last = ir_binary(b, IR_sub, size_of(b, a->length, TCC_I64), right);
+    struct ir_value *one_place = ir_constant_i(b, TCC_I64, 1);
+    struct ir_value *last = ir_binary(b, IR_sub, size_of(b, a->length, TCC_I64), one_place);
     for (int k = 0; k < taps->n; k++) {
         struct ir_value *at = ir_cast_to(b, with(b, IR_add, up, k - (taps->n == 4 ? 2 : 1)), TCC_I64);
         at = ir_binary(b, IR_max, at, ir_constant_i(b, TCC_I64, 0));

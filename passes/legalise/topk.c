@@ -193,8 +193,8 @@ static bool exchange(struct merged *m, int64_t distance, bool mirror)
         ir_build1(b, IR_iota, 0, NULL,
                   IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, v->type->rank, v->type->dim),
                            ir_attr_i(IR_ATTR_axis, m->axis + 1), ir_attr_dtype(IR_ATTR_to, TCC_I32)));
-    struct ir_value *second = ir_binary(b, IR_eq, half, ir_constant_i(b, TCC_I32, 1));
-    struct ir_value *stays = ir_binary(b, IR_xor, before(m, v, at, w, other), second);
+    struct ir_value *is_equal = ir_binary(b, IR_eq, half, ir_constant_i(b, TCC_I32, 1));
+    struct ir_value *stays = ir_binary(b, IR_xor, before(m, v, at, w, other), is_equal);
     m->v = together(m, choose(b, stays, v, w));
     m->at = together(m, choose(b, stays, at, other));
     return m->v && m->at;

@@ -186,8 +186,8 @@ static struct ir_value *matrix(struct rewrite *w, const struct ir_node *n, const
     if (y && has_zero(b)) {
         struct ir_value *sums = sum_along(w, a->x, ta ? 1 : 0, 0);
         if (has_zero(a)) {
-            struct ir_value *right = ir_constant_i(at, TCC_I32, known ? k : 0);
-            sums = ir_binary(at, IR_sub, sums, ir_binary(at, IR_mul, zero_value(w, a), right));
+            struct ir_value *k_value = ir_constant_i(at, TCC_I32, known ? k : 0);
+            sums = ir_binary(at, IR_sub, sums, ir_binary(at, IR_mul, zero_value(w, a), k_value));
         }
         y = ir_binary(at, IR_sub, y, ir_binary(at, IR_mul, sums, zero_value(w, b)));
     }

@@ -192,8 +192,8 @@ static struct ir_value *as_summand(struct rewriter *w, struct ir_value *old)
     if (!v || is_zero(old))
         return v;
     enum tcc_dtype dtype = (enum tcc_dtype)v->type->dtype;
-    struct ir_value *right = ir_constant_i(b, TCC_I64, 0);
-    struct ir_value *in[] = {ir_binary(b, IR_eq, cut_offset(w, ir_const(w->ctx, 1)), right), v,
+    struct ir_value *zero = ir_constant_i(b, TCC_I64, 0);
+    struct ir_value *in[] = {ir_binary(b, IR_eq, cut_offset(w, ir_const(w->ctx, 1)), zero), v,
                              tcc_is_float(dtype) ? ir_constant_f(b, dtype, 0) : ir_constant_i(b, dtype, 0)};
     return ir_build1(b, IR_select, 3, in, NULL);
 }

@@ -89,13 +89,13 @@ static struct ir_value *own_index(struct rewriter *w, struct ir_value *index, ir
     struct ir_builder *b = &w->b;
     struct ir_value *i = ir_cast_to(b, index, TCC_I64), *zero = ir_constant_i(b, TCC_I64, 0), *n = number(w, size),
                     *all = number(w, whole);
-    struct ir_value *chosen = ir_binary(b, IR_add, i, all);
-    i = choose(w, ir_binary(b, IR_lt, i, zero), chosen, i);
+    struct ir_value *sum = ir_binary(b, IR_add, i, all);
+    i = choose(w, ir_binary(b, IR_lt, i, zero), sum, i);
     struct ir_value *own = ir_binary(b, IR_sub, i, cut_offset(w, size));
-    struct ir_value *right = ir_binary(b, IR_ge, i, all);
-    struct ir_value *outside = ir_binary(b, IR_or, ir_binary(b, IR_lt, i, zero), right);
-    struct ir_value *second = ir_binary(b, IR_lt, own, n);
-    *here = ir_binary(b, IR_and, ir_binary(b, IR_ge, own, zero), second);
+    struct ir_value *is_at_least = ir_binary(b, IR_ge, i, all);
+    struct ir_value *outside = ir_binary(b, IR_or, ir_binary(b, IR_lt, i, zero), is_at_least);
+    struct ir_value *is_less = ir_binary(b, IR_lt, own, n);
+    *here = ir_binary(b, IR_and, ir_binary(b, IR_ge, own, zero), is_less);
     return choose(w, *here, own, choose(w, outside, n, zero));
 }
 

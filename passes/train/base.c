@@ -185,8 +185,8 @@ static struct ir_value *unpacked(struct ir_builder *b, const struct base_weight 
     memcpy(data_of(shift), (uint8_t[]){0, 4}, 2);
     struct ir_value *x = ir_constant(b, ir_tensor_ref(w->packed));
     x = ir_build1(b, IR_expand, 1, &x, IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, 3, two)));
-    struct ir_value *right = ir_constant_i(b, TCC_U8, 15);
-    return ir_binary(b, IR_and, ir_binary(b, IR_shr, x, ir_constant(b, shift)), right);
+    struct ir_value *low_bits = ir_constant_i(b, TCC_U8, 15);
+    return ir_binary(b, IR_and, ir_binary(b, IR_shr, x, ir_constant(b, shift)), low_bits);
 }
 
 /* The level of each code: a tree of choices by its bits, which is exact and needs no table in memory. Bits are as wide

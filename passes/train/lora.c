@@ -351,8 +351,8 @@ static bool add_adapter(struct adding *g, struct lora_layer *x)
     struct ir_value *in = dropped(g, &b, ir_cast_to(&b, n->in[0].value, TCC_F32));
     struct ir_value *first = ir_read_state(&b, a), *second = ir_read_state(&b, c);
     struct ir_value *delta = lora_delta(&b, &x->d, in, first, second);
-    struct ir_value *right = ir_constant_f(&b, TCC_F32, (double)ir_const_or(a->type->dim[0], 1));
-    struct ir_value *scale = ir_binary(&b, IR_div, ir_read_state(&b, alpha), right);
+    struct ir_value *rank_value = ir_constant_f(&b, TCC_F32, (double)ir_const_or(a->type->dim[0], 1));
+    struct ir_value *scale = ir_binary(&b, IR_div, ir_read_state(&b, alpha), rank_value);
     struct ir_value *held = lora_hold(&b, n->out[0]);
     struct ir_value *sum = summed(g, &b, x, ir_binary(&b, IR_mul, delta, scale),
                                   (struct dora_parts){.a = first, .b = second, .scale = scale});

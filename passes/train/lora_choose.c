@@ -122,9 +122,9 @@ static bool add_choice(struct ir_func *f, const struct choice *c, int n, struct 
         rank = c->of[k] && c->of[k]->a->dims[0] > rank ? c->of[k]->a->dims[0] : rank;
     struct lora_sizes size = lora_sizes(&c->d, rank);
     struct ir_value *y = node->out[0], *held = lora_hold(&b, y);
-    struct ir_value *second = chosen(&b, stacked(ctx, c, n, &size, true), which);
+    struct ir_value *chosen_which = chosen(&b, stacked(ctx, c, n, &size, true), which);
     struct ir_value *first = chosen(&b, stacked(ctx, c, n, &size, false), which);
-    struct ir_value *delta = lora_delta(&b, &c->d, ir_cast_to(&b, node->in[0].value, TCC_F32), first, second);
+    struct ir_value *delta = lora_delta(&b, &c->d, ir_cast_to(&b, node->in[0].value, TCC_F32), first, chosen_which);
     struct ir_value *sum = delta ? ir_binary(&b, IR_add, ir_cast_to(&b, y, TCC_F32), delta) : NULL;
     return lora_release(&b, held, y, sum);
 }

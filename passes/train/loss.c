@@ -174,8 +174,8 @@ static bool probabilities(struct loss_build *l)
         int64_t n;
         if (!ir_is_const(classes, &n))
             return loss_wrong(l, "label_smoothing requires a constant number of classes");
-        struct ir_value *right = num(l, o->smoothing / (double)MUTANT(35, n, n - 1));
-        q = op2(l, IR_add, op2(l, IR_mul, q, num(l, 1 - o->smoothing)), right);
+        struct ir_value *smoothing_share = num(l, o->smoothing / (double)MUTANT(35, n, n - 1));
+        q = op2(l, IR_add, op2(l, IR_mul, q, num(l, 1 - o->smoothing)), smoothing_share);
     }
     if (o->weights)
         q = op2(l, IR_mul, q, along(l, o->nweights, o->weights, l->axis));
@@ -230,8 +230,8 @@ static struct ir_value *row_weights(struct loss_build *l, struct ir_value *weigh
     struct ir_value *in[] = {ir_reshape_to(l->b, weights, 1, &n), at};
     if (!in[0] || !at)
         return NULL;
-    struct ir_value *otherwise = num(l, 0);
-    return choose(l, counts, ir_build1(l->b, IR_gather, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, 0))), otherwise);
+    struct ir_value *zero = num(l, 0);
+    return choose(l, counts, ir_build1(l->b, IR_gather, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, 0))), zero);
 }
 
 /* iota along the class axis == label: x's dims. */
@@ -272,11 +272,11 @@ static bool classes(struct loss_build *l)
     struct ir_value *shared = weights ? weights : num(l, 1);
     double part = smooth ? o->smoothing / (double)nclasses : 0;
     if (smooth) {
-        struct ir_value *right = num(l, 0);
-        struct ir_value *spread = choose(l, counts, against(l, &r, shared), right);
+        struct ir_value *no_loss = num(l, 0);
+        struct ir_value *spread = choose(l, counts, against(l, &r, shared), no_loss);
         struct ir_value *all = divided(l, total(l, spread), norm);
-        struct ir_value *second = op2(l, IR_mul, spread, num(l, part));
-        rows = op2(l, IR_add, op2(l, IR_mul, rows, num(l, 1 - o->smoothing)), second);
+        struct ir_value *product = op2(l, IR_mul, spread, num(l, part));
+        rows = op2(l, IR_add, op2(l, IR_mul, rows, num(l, 1 - o->smoothing)), product);
         struct ir_value *other = op2(l, IR_mul, all, num(l, part));
         l->value = op2(l, IR_add, op2(l, IR_mul, l->value, num(l, 1 - o->smoothing)), other);
     }
@@ -336,12 +336,12 @@ bool loss_distance(struct loss_build *l)
     struct ir_value *near = op2(l, IR_lt, size, num(l, beta)), *far = op2(l, IR_sub, size, num(l, beta / 2));
     struct ir_value *square = op1(l, IR_square, d);
     if (l->loss->kind == LOSS_huber) { /* beta times smooth_l1 */
-        struct ir_value *right = choose(l, near, d, op2(l, IR_mul, sign, num(l, beta)));
-        struct ir_value *otherwise = op2(l, IR_mul, far, num(l, beta));
-        return loss_elements(l, choose(l, near, op2(l, IR_mul, square, num(l, 0.5)), otherwise), right);
+        struct ir_value *selected = choose(l, near, d, op2(l, IR_mul, sign, num(l, beta)));
+        struct ir_value *product = op2(l, IR_mul, far, num(l, beta));
+        return loss_elements(l, choose(l, near, op2(l, IR_mul, square, num(l, 0.5)), product), selected);
     }
-    struct ir_value *second = choose(l, near, op2(l, IR_mul, d, num(l, 1 / beta)), sign);
-    return loss_elements(l, choose(l, near, op2(l, IR_mul, square, num(l, 0.5 / beta)), far), second);
+    struct ir_value *selected_near = choose(l, near, op2(l, IR_mul, d, num(l, 1 / beta)), sign);
+    return loss_elements(l, choose(l, near, op2(l, IR_mul, square, num(l, 0.5 / beta)), far), selected_near);
 }
 
 /* (1 - t) x + v softplus(-x), v = 1 + (pos_weight - 1) t; slope (1 - t) - v (1 - sigmoid(x)) */
@@ -357,8 +357,8 @@ bool loss_logits(struct loss_build *l)
         struct ir_value *more = op2(l, IR_sub, along(l, o->npos_weights, o->pos_weights, last), one);
         v = op2(l, IR_add, op2(l, IR_mul, more, t), one);
     }
-    struct ir_value *right = times(l, op1(l, IR_softplus, minus), v);
-    struct ir_value *each = op2(l, IR_add, op2(l, IR_mul, rest, x), right);
+    struct ir_value *product = times(l, op1(l, IR_softplus, minus), v);
+    struct ir_value *each = op2(l, IR_add, op2(l, IR_mul, rest, x), product);
     struct ir_value *slopes = op2(l, IR_sub, rest, times(l, op1(l, IR_sigmoid, minus), v));
     if (o->weights) {
         struct ir_value *w = along(l, o->nweights, o->weights, last);

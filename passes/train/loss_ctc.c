@@ -74,12 +74,12 @@ static bool extend(struct ctc *c)
     struct ir_value *blank = ir_constant_i(b, TCC_I64, l->loss->blank), *zero = ir_constant_i(b, TCC_I64, 0);
     struct ir_value *counts = op2(l, IR_ge, c->target, zero);
     struct ir_value *safe = choose(l, counts, c->target, blank);
-    struct ir_value *right = ir_reshape_to(b, safe, 3, column);
-    struct ir_value *pairs = join(l, 2, expand(l, blank, 3, column), right);
+    struct ir_value *safe_shaped = ir_reshape_to(b, safe, 3, column);
+    struct ir_value *pairs = join(l, 2, expand(l, blank, 3, column), safe_shaped);
 
     c->lengths = reduce(l, IR_reduce_sum, ir_cast_to(b, counts, TCC_I64), 1);
-    struct ir_value *second = expand(l, blank, 2, last);
-    c->extended = join(l, 1, ir_reshape_to(b, pairs, 2, flat), second);
+    struct ir_value *expand_blank = expand(l, blank, 2, last);
+    c->extended = join(l, 1, ir_reshape_to(b, pairs, 2, flat), expand_blank);
     ir_expr first[2] = {c->n, two};
     struct ir_value *more = slice(l, c->extended, 1, ir_const(b->ctx, 0), ir_sub(b->ctx, c->states, two));
     struct ir_value *before = join(l, 1, expand(l, blank, 2, first), more);
@@ -114,9 +114,9 @@ static struct ir_value *advance(struct ctc *c, struct ir_value *alpha, struct ir
     struct ir_value *one = shift(c, alpha, 1), *never = num(l, NEVER);
     struct ir_value *two = choose(l, c->skips, shift(c, alpha, 2), never);
     struct ir_value *most = op2(l, IR_max, alpha, op2(l, IR_max, one, two));
-    struct ir_value *right = op1(l, IR_exp, op2(l, IR_sub, two, most));
-    struct ir_value *second = op2(l, IR_add, op1(l, IR_exp, op2(l, IR_sub, one, most)), right);
-    struct ir_value *sum = op2(l, IR_add, op1(l, IR_exp, op2(l, IR_sub, alpha, most)), second);
+    struct ir_value *power = op1(l, IR_exp, op2(l, IR_sub, two, most));
+    struct ir_value *sum_of_powers = op2(l, IR_add, op1(l, IR_exp, op2(l, IR_sub, one, most)), power);
+    struct ir_value *sum = op2(l, IR_add, op1(l, IR_exp, op2(l, IR_sub, alpha, most)), sum_of_powers);
     struct ir_value *other = at_time(c, t);
     struct ir_value *next = op2(l, IR_add, op2(l, IR_add, most, op1(l, IR_log, sum)), other);
     return op2(l, IR_max, next, num(l, NEVER));
@@ -131,8 +131,8 @@ static struct ir_value *begin(struct ctc *c)
                                       IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, 2, dims), ir_attr_i(IR_ATTR_axis, 1),
                                                ir_attr_dtype(IR_ATTR_to, TCC_I64)));
     struct ir_value *start = op2(l, IR_le, iota, ir_constant_i(l->b, TCC_I64, 1));
-    struct ir_value *otherwise = num(l, NEVER);
-    return choose(l, start, at_time(c, ir_constant_i(l->b, TCC_I64, 0)), otherwise);
+    struct ir_value *never = num(l, NEVER);
+    return choose(l, start, at_time(c, ir_constant_i(l->b, TCC_I64, 0)), never);
 }
 
 static struct ir_value *run(struct ctc *c)
@@ -171,8 +171,8 @@ static struct ir_value *costs(struct ctc *c, struct ir_value *alpha)
     struct ir_value *x = pick(l, alpha, end, 1), *never = num(l, NEVER);
     struct ir_value *y = choose(l, some, pick(l, alpha, op2(l, IR_max, op2(l, IR_sub, end, one), zero), 1), never);
     struct ir_value *most = op2(l, IR_max, x, y);
-    struct ir_value *right = op1(l, IR_exp, op2(l, IR_sub, y, most));
-    struct ir_value *sum = op2(l, IR_add, op1(l, IR_exp, op2(l, IR_sub, x, most)), right);
+    struct ir_value *power = op1(l, IR_exp, op2(l, IR_sub, y, most));
+    struct ir_value *sum = op2(l, IR_add, op1(l, IR_exp, op2(l, IR_sub, x, most)), power);
     struct ir_value *cost = op1(l, IR_neg, op2(l, IR_add, most, op1(l, IR_log, sum)));
     struct ir_value *possible = op2(l, IR_lt, cost, num(l, -NEVER / 2));
     return choose(l, possible, cost, num(l, l->loss->zero_infinity != 0 ? 0 : HUGE_VAL));

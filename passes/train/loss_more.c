@@ -19,8 +19,8 @@ bool loss_divergence(struct loss_build *l)
     }
     struct ir_value *some = op2(l, IR_ne, t, zero);
     struct ir_value *log = op1(l, IR_log, choose(l, some, t, num(l, 1)));
-    struct ir_value *right = op2(l, IR_mul, t, l->x);
-    struct ir_value *each = op2(l, IR_sub, op2(l, IR_mul, t, log), right);
+    struct ir_value *product = op2(l, IR_mul, t, l->x);
+    struct ir_value *each = op2(l, IR_sub, op2(l, IR_mul, t, log), product);
     return loss_elements(l, each, op1(l, IR_neg, t));
 }
 
@@ -31,10 +31,10 @@ bool loss_focal(struct loss_build *l)
         return false;
     struct ir_value *t = wanted(l), *x = l->x, *p = op1(l, IR_sigmoid, x), *one = num(l, 1);
     struct ir_value *rest = op2(l, IR_sub, one, t);
-    struct ir_value *right = op1(l, IR_softplus, op1(l, IR_neg, x));
-    struct ir_value *cost = op2(l, IR_add, op2(l, IR_mul, rest, x), right);
-    struct ir_value *second = op2(l, IR_mul, p, rest);
-    struct ir_value *miss = op2(l, IR_add, op2(l, IR_mul, op2(l, IR_sub, one, p), t), second);
+    struct ir_value *softplus = op1(l, IR_softplus, op1(l, IR_neg, x));
+    struct ir_value *cost = op2(l, IR_add, op2(l, IR_mul, rest, x), softplus);
+    struct ir_value *product = op2(l, IR_mul, p, rest);
+    struct ir_value *miss = op2(l, IR_add, op2(l, IR_mul, op2(l, IR_sub, one, p), t), product);
     double alpha = l->loss->alpha, gamma = l->loss->gamma;
     struct ir_value *share = gamma == 2 ? op1(l, IR_square, miss) : op2(l, IR_pow, miss, num(l, gamma));
     struct ir_value *each = gamma == 0 ? cost : op2(l, IR_mul, cost, share);
@@ -54,10 +54,10 @@ bool loss_dice(struct loss_build *l)
     struct ir_value *t = wanted(l), *p = op1(l, IR_sigmoid, l->x), *smooth = num(l, l->loss->smooth);
     if (t->type->rank != l->rank)
         return loss_wrong(l, "the target must have the scores' dims");
-    struct ir_value *right = loss_sum(l, op2(l, IR_mul, p, t), 1);
-    struct ir_value *both = op2(l, IR_mul, num(l, 2), right);
-    struct ir_value *second = loss_sum(l, t, 1);
-    struct ir_value *all = op2(l, IR_add, loss_sum(l, p, 1), second);
+    struct ir_value *sum = loss_sum(l, op2(l, IR_mul, p, t), 1);
+    struct ir_value *both = op2(l, IR_mul, num(l, 2), sum);
+    struct ir_value *sum_t = loss_sum(l, t, 1);
+    struct ir_value *all = op2(l, IR_add, loss_sum(l, p, 1), sum_t);
     struct ir_value *other = op2(l, IR_add, all, smooth);
     struct ir_value *ratio = op2(l, IR_div, op2(l, IR_add, both, smooth), other);
     return loss_elements(l, op2(l, IR_sub, num(l, 1), ratio), NULL);
@@ -85,8 +85,8 @@ static struct ir_value *along_last(struct loss_build *l, struct ir_value *x)
 
 static struct ir_value *euclidean(struct loss_build *l, struct ir_value *x, struct ir_value *y)
 {
-    struct ir_value *right = num(l, 1e-6);
-    struct ir_value *d = op2(l, IR_add, op2(l, IR_sub, x, y), right);
+    struct ir_value *tiny = num(l, 1e-6);
+    struct ir_value *d = op2(l, IR_add, op2(l, IR_sub, x, y), tiny);
     return op1(l, IR_sqrt, along_last(l, op1(l, IR_square, d)));
 }
 
@@ -97,8 +97,8 @@ bool loss_triplet(struct loss_build *l)
     struct ir_value *near = euclidean(l, l->x, l->others[0]), *far = euclidean(l, l->x, l->others[1]);
     if (l->loss->swap != 0)
         far = op2(l, IR_min, far, euclidean(l, l->others[0], l->others[1]));
-    struct ir_value *right = num(l, l->loss->margin);
-    struct ir_value *gap = op2(l, IR_add, op2(l, IR_sub, near, far), right);
+    struct ir_value *margin_value = num(l, l->loss->margin);
+    struct ir_value *gap = op2(l, IR_add, op2(l, IR_sub, near, far), margin_value);
     return loss_elements(l, op1(l, IR_relu, gap), NULL);
 }
 
@@ -115,11 +115,11 @@ bool loss_cosine(struct loss_build *l)
     struct ir_value *x = l->x, *y = l->others[0], *eps = num(l, 1e-12), *sign = wanted(l), *zero = num(l, 0);
     struct ir_value *nx = op2(l, IR_add, along_last(l, op1(l, IR_square, x)), eps);
     struct ir_value *ny = op2(l, IR_add, along_last(l, op1(l, IR_square, y)), eps);
-    struct ir_value *right = op1(l, IR_sqrt, op2(l, IR_mul, nx, ny));
-    struct ir_value *cos = op2(l, IR_div, along_last(l, op2(l, IR_mul, x, y)), right);
+    struct ir_value *root = op1(l, IR_sqrt, op2(l, IR_mul, nx, ny));
+    struct ir_value *cos = op2(l, IR_div, along_last(l, op2(l, IR_mul, x, y)), root);
     struct ir_value *apart = op1(l, IR_relu, op2(l, IR_sub, cos, num(l, l->loss->margin)));
     struct ir_value *together = op2(l, IR_sub, num(l, 1), cos);
-    struct ir_value *otherwise = choose(l, op2(l, IR_lt, sign, zero), apart, zero);
-    struct ir_value *each = choose(l, op2(l, IR_gt, sign, zero), together, otherwise);
+    struct ir_value *selected = choose(l, op2(l, IR_lt, sign, zero), apart, zero);
+    struct ir_value *each = choose(l, op2(l, IR_gt, sign, zero), together, selected);
     return loss_elements(l, each, NULL);
 }

@@ -55,10 +55,10 @@ static struct ir_value *half_cosine(struct schedule_build *u, struct ir_value *t
 {
     struct ir_value *low = number(u, u->s->value[SET_min]);
     struct ir_value *angle = op(u, IR_mul, t, op(u, IR_div, number(u, acos(-1)), period));
-    struct ir_value *right = ir_unary(u->b, IR_cos, angle);
-    struct ir_value *share = op(u, IR_add, number(u, 1), right);
-    struct ir_value *second = number(u, 0.5);
-    return op(u, IR_add, low, op(u, IR_mul, op(u, IR_mul, op(u, IR_sub, u->base, low), share), second));
+    struct ir_value *cosine = ir_unary(u->b, IR_cos, angle);
+    struct ir_value *share = op(u, IR_add, number(u, 1), cosine);
+    struct ir_value *half = number(u, 0.5);
+    return op(u, IR_add, low, op(u, IR_mul, op(u, IR_mul, op(u, IR_sub, u->base, low), share), half));
 }
 
 static struct ir_value *cosine(struct schedule_build *u)
@@ -74,9 +74,10 @@ static struct ir_value *restarts(struct schedule_build *u)
     struct ir_value *passed = op(u, IR_div, u->t, number(u, period));
 
     if (g == 1) {
-        struct ir_value *right = number(u, period);
-        struct ir_value *second = number(u, period);
-        return half_cosine(u, op(u, IR_sub, u->t, op(u, IR_mul, ir_unary(u->b, IR_floor, passed), second)), right);
+        struct ir_value *period_value = number(u, period);
+        struct ir_value *whole_period = number(u, period);
+        return half_cosine(u, op(u, IR_sub, u->t, op(u, IR_mul, ir_unary(u->b, IR_floor, passed), whole_period)),
+                           period_value);
     }
     struct ir_value *other = number(u, 1);
     struct ir_value *share = op(u, IR_add, op(u, IR_mul, passed, number(u, g - 1)), other);
@@ -95,8 +96,8 @@ static struct ir_value *linear(struct schedule_build *u)
 {
     double start = u->s->value[SET_start], slope = (u->s->value[SET_end] - start) / u->s->value[SET_length];
     struct ir_value *t = op(u, IR_min, u->t, number(u, u->s->value[SET_length]));
-    struct ir_value *right = op(u, IR_mul, t, number(u, slope));
-    return op(u, IR_mul, u->base, op(u, IR_add, number(u, start), right));
+    struct ir_value *product = op(u, IR_mul, t, number(u, slope));
+    return op(u, IR_mul, u->base, op(u, IR_add, number(u, start), product));
 }
 
 static struct ir_value *(*const schedules[])(struct schedule_build *u) = {
@@ -112,8 +113,8 @@ struct ir_value *schedule_rate(struct ir_builder *b, const struct schedule_confi
 
     if (!s->warmup)
         return schedules[s->kind](&u);
-    struct ir_value *right = number(&u, (double)s->warmup);
-    warm = op(&u, IR_mul, base, op(&u, IR_div, op(&u, IR_add, u.t, number(&u, 1)), right));
+    struct ir_value *warmup_value = number(&u, (double)s->warmup);
+    warm = op(&u, IR_mul, base, op(&u, IR_div, op(&u, IR_add, u.t, number(&u, 1)), warmup_value));
     u.t = op(&u, IR_sub, u.t, number(&u, (double)MUTANT(27, s->warmup, s->warmup - 1)));
     rate = schedules[s->kind](&u);
     return ir_build1(b, IR_select, 3, (struct ir_value *[]){op(&u, IR_lt, u.t, number(&u, 0)), warm, rate}, NULL);

@@ -410,8 +410,8 @@ static bool build_shared(struct update *u, int n, const struct train_param *para
     u->rate = ir_cast_to(b, base, TCC_F64);
     if (c->rounding) {
         u->key = optim_random_key(b);
-        struct ir_value *right = ir_constant_i(b, TCC_I32, 0);
-        u->dithers = ir_binary(b, IR_ne, optim_read(b, "train.rounding"), right);
+        struct ir_value *zero = ir_constant_i(b, TCC_I32, 0);
+        u->dithers = ir_binary(b, IR_ne, optim_read(b, "train.rounding"), zero);
         if (!u->key || !u->dithers)
             return false;
     }
@@ -521,8 +521,8 @@ static bool update_parameter(struct update *u, const struct train_param *param, 
 /* f32[]: scale * factor, rounded once, as torch's kernel does. */
 static struct ir_value *scaled(struct ir_builder *b, struct ir_value *scale, double factor)
 {
-    struct ir_value *right = ir_constant_f(b, TCC_F64, factor);
-    struct ir_value *v = ir_binary(b, IR_mul, ir_cast_to(b, scale, TCC_F64), right);
+    struct ir_value *factor_value = ir_constant_f(b, TCC_F64, factor);
+    struct ir_value *v = ir_binary(b, IR_mul, ir_cast_to(b, scale, TCC_F64), factor_value);
     return v ? ir_cast_to(b, v, TCC_F32) : NULL;
 }
 

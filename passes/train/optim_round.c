@@ -23,10 +23,10 @@ static struct ir_value *xor_shift(struct ir_builder *b, struct ir_value *x, uint
 
 static struct ir_value *mix(struct ir_builder *b, struct ir_value *x)
 {
-    struct ir_value *right = word(b, 0x7feb352du);
-    x = ir_binary(b, IR_mul, xor_shift(b, x, 16), right);
-    struct ir_value *second = word(b, 0x846ca68bu);
-    x = ir_binary(b, IR_mul, xor_shift(b, x, 15), second);
+    struct ir_value *first_multiplier = word(b, 0x7feb352du);
+    x = ir_binary(b, IR_mul, xor_shift(b, x, 16), first_multiplier);
+    struct ir_value *last_multiplier = word(b, 0x846ca68bu);
+    x = ir_binary(b, IR_mul, xor_shift(b, x, 15), last_multiplier);
     return xor_shift(b, x, 16);
 }
 
@@ -44,10 +44,10 @@ struct ir_value *optim_random_key(struct ir_builder *b)
 
     if (!seed || !step)
         return NULL;
-    struct ir_value *right = half(b, seed, 32);
-    key = mix(b, ir_binary(b, IR_xor, mix(b, half(b, seed, 0)), right));
-    struct ir_value *second = half(b, step, 32);
-    return mix(b, ir_binary(b, IR_xor, mix(b, ir_binary(b, IR_xor, key, half(b, step, 0))), second));
+    struct ir_value *half_of = half(b, seed, 32);
+    key = mix(b, ir_binary(b, IR_xor, mix(b, half(b, seed, 0)), half_of));
+    struct ir_value *half_of_step = half(b, step, 32);
+    return mix(b, ir_binary(b, IR_xor, mix(b, ir_binary(b, IR_xor, key, half(b, step, 0))), half_of_step));
 }
 
 /* u32 of the type's dims: each element's row-major index. */

@@ -58,8 +58,8 @@ static struct ir_value *times(struct optim_update *u, struct ir_value *x, double
 /* decay * mean + (1 - decay) * x * x */
 static struct ir_value *mean_square(struct optim_update *u, struct ir_value *mean, double decay, struct ir_value *x)
 {
-    struct ir_value *right = mul(u, times(u, x, 1 - decay), x);
-    return add(u, times(u, mean, decay), right);
+    struct ir_value *product = mul(u, times(u, x, 1 - decay), x);
+    return add(u, times(u, mean, decay), product);
 }
 
 struct ir_value *optim_lerp(struct optim_update *u, struct ir_value *from, struct ir_value *to, double weight)
@@ -95,8 +95,8 @@ static struct ir_value *decayed_parameter(struct optim_update *u)
 
     if (u->opt[OPT_weight_decay] == 0)
         return u->p;
-    struct ir_value *right = ir_binary(b, IR_mul, u->rate, ir_constant_f(b, TCC_F64, u->opt[OPT_weight_decay]));
-    return mul(u, u->p, scalar(u, ir_binary(b, IR_sub, ir_constant_f(b, TCC_F64, 1), right)));
+    struct ir_value *product = ir_binary(b, IR_mul, u->rate, ir_constant_f(b, TCC_F64, u->opt[OPT_weight_decay]));
+    return mul(u, u->p, scalar(u, ir_binary(b, IR_sub, ir_constant_f(b, TCC_F64, 1), product)));
 }
 
 static struct ir_value *sgd(struct optim_update *u)
@@ -106,8 +106,8 @@ static struct ir_value *sgd(struct optim_update *u)
 
     if (o[OPT_momentum] == 0)
         return sub(u, u->p, mul(u, rate(u), g));
-    struct ir_value *right = times(u, g, 1 - o[OPT_dampening]);
-    buffer = add(u, times(u, old, o[OPT_momentum]), right);
+    struct ir_value *product = times(u, g, 1 - o[OPT_dampening]);
+    buffer = add(u, times(u, old, o[OPT_momentum]), product);
     if (MUTANT(22, o[OPT_dampening] != 0, false)) /* otherwise the zeros it starts from give the same */
         buffer = choose(u, u->shared->first, g, buffer);
     u->slot_new[0] = buffer;
@@ -128,8 +128,8 @@ static struct ir_value *adam_step(struct optim_update *u, struct ir_value *p, st
     v = u->slot_new[1] = mean_square(u, u->slot[1], o[OPT_beta2], g);
     if (o[OPT_amsgrad] != 0)
         v = u->slot_new[2] = ir_binary(b, MUTANT(25, IR_max, IR_min), u->slot[2], v);
-    struct ir_value *right = number(u, o[OPT_eps]);
-    v = add(u, div(u, root(u, v), bias), right);
+    struct ir_value *eps_value = number(u, o[OPT_eps]);
+    v = add(u, div(u, root(u, v), bias), eps_value);
     return sub(u, p, mul(u, size, div(u, u->slot_new[0], v)));
 }
 
@@ -140,8 +140,8 @@ static struct ir_value *adam(struct optim_update *u)
 
 static struct ir_value *adamw(struct optim_update *u)
 {
-    struct ir_value *right = gradient(u, MUTANT(23, false, true));
-    return adam_step(u, decayed_parameter(u), right);
+    struct ir_value *plain_gradient = gradient(u, MUTANT(23, false, true));
+    return adam_step(u, decayed_parameter(u), plain_gradient);
 }
 
 static struct ir_value *adadelta(struct optim_update *u)
@@ -150,8 +150,8 @@ static struct ir_value *adadelta(struct optim_update *u)
     struct ir_value *g = gradient(u, true), *eps = number(u, o[OPT_eps]), *delta;
 
     u->slot_new[0] = mean_square(u, u->slot[0], o[OPT_rho], g);
-    struct ir_value *right = root(u, add(u, u->slot_new[0], eps));
-    delta = mul(u, div(u, root(u, add(u, u->slot[1], eps)), right), g);
+    struct ir_value *root_of_sum = root(u, add(u, u->slot_new[0], eps));
+    delta = mul(u, div(u, root(u, add(u, u->slot[1], eps)), root_of_sum), g);
     u->slot_new[1] = mean_square(u, u->slot[1], o[OPT_rho], delta);
     return sub(u, u->p, mul(u, rate(u), delta));
 }
@@ -162,12 +162,12 @@ static struct ir_value *adagrad(struct optim_update *u)
     struct ir_builder *b = u->b;
     struct ir_value *g = gradient(u, true), *one = ir_constant_f(b, TCC_F64, 1), *slower, *size;
 
-    struct ir_value *right = ir_constant_f(b, TCC_F64, o[OPT_lr_decay]);
-    slower = ir_binary(b, IR_mul, MUTANT(24, ir_binary(b, IR_sub, u->shared->t, one), u->shared->t), right);
+    struct ir_value *decay_value = ir_constant_f(b, TCC_F64, o[OPT_lr_decay]);
+    slower = ir_binary(b, IR_mul, MUTANT(24, ir_binary(b, IR_sub, u->shared->t, one), u->shared->t), decay_value);
     size = o[OPT_lr_decay] == 0 ? u->rate : ir_binary(b, IR_div, u->rate, ir_binary(b, IR_add, one, slower));
     u->slot_new[0] = add(u, u->slot[0], mul(u, g, g));
-    struct ir_value *second = number(u, o[OPT_eps]);
-    struct ir_value *other = div(u, g, add(u, root(u, u->slot_new[0]), second));
+    struct ir_value *eps_value = number(u, o[OPT_eps]);
+    struct ir_value *other = div(u, g, add(u, root(u, u->slot_new[0]), eps_value));
     return sub(u, u->p, mul(u, scalar(u, size), other));
 }
 
@@ -181,8 +181,8 @@ static struct ir_value *rmsprop(struct optim_update *u)
         u->slot_new[2] = optim_lerp(u, u->slot[2], g, 1 - o[OPT_alpha]);
         square = sub(u, square, mul(u, u->slot_new[2], u->slot_new[2]));
     }
-    struct ir_value *right = number(u, o[OPT_eps]);
-    step = div(u, g, add(u, root(u, square), right));
+    struct ir_value *eps_value = number(u, o[OPT_eps]);
+    step = div(u, g, add(u, root(u, square), eps_value));
     if (o[OPT_momentum] != 0)
         step = u->slot_new[1] = add(u, times(u, u->slot[1], o[OPT_momentum]), step);
     return sub(u, u->p, mul(u, rate(u), step));
@@ -221,15 +221,15 @@ static struct ir_value *lamb(struct optim_update *u)
     }
     if (decay && o[OPT_adam_w_mode] == 0)
         g = add(u, g, times(u, u->p, o[OPT_weight_decay]));
-    struct ir_value *right = times(u, g, o[OPT_grad_averaging] != 0 ? 1 - o[OPT_beta1] : 1);
-    m = u->slot_new[0] = add(u, times(u, u->slot[0], o[OPT_beta1]), right);
+    struct ir_value *product = times(u, g, o[OPT_grad_averaging] != 0 ? 1 - o[OPT_beta1] : 1);
+    m = u->slot_new[0] = add(u, times(u, u->slot[0], o[OPT_beta1]), product);
     v = u->slot_new[1] = mean_square(u, u->slot[1], o[OPT_beta2], g);
     if (o[OPT_bias_correction] != 0) {
         m = div(u, m, scalar(u, correction(u, o[OPT_beta1])));
         v = div(u, v, scalar(u, correction(u, o[OPT_beta2])));
     }
-    struct ir_value *second = number(u, o[OPT_eps]);
-    direction = div(u, m, add(u, root(u, v), second));
+    struct ir_value *eps_value = number(u, o[OPT_eps]);
+    direction = div(u, m, add(u, root(u, v), eps_value));
     if (decay && o[OPT_adam_w_mode] != 0)
         direction = add(u, direction, times(u, u->p, o[OPT_weight_decay]));
     if (decay || o[OPT_use_nvlamb] != 0) {

@@ -64,11 +64,11 @@ static struct ir_state *own_state(struct ir_module *m, const char *name, int ran
 /* The step, from `least` on; its gradient is multiplied by `factor`, and not the step itself. */
 static struct ir_value *step_of(struct ir_builder *b, struct ir_state *state, double factor)
 {
-    struct ir_value *right = ir_constant_f(b, TCC_F32, FLT_EPSILON);
-    struct ir_value *s = ir_binary(b, IR_max, ir_read_state(b, state), right);
+    struct ir_value *tiny = ir_constant_f(b, TCC_F32, FLT_EPSILON);
+    struct ir_value *s = ir_binary(b, IR_max, ir_read_state(b, state), tiny);
     struct ir_value *held = ir_unary(b, IR_stop_gradient, s);
-    struct ir_value *second = ir_constant_f(b, TCC_F32, factor);
-    struct ir_value *part = ir_binary(b, IR_mul, ir_binary(b, IR_sub, s, held), second);
+    struct ir_value *factor_value = ir_constant_f(b, TCC_F32, factor);
+    struct ir_value *part = ir_binary(b, IR_mul, ir_binary(b, IR_sub, s, held), factor_value);
     return ir_binary(b, IR_add, held, part);
 }
 
@@ -125,8 +125,8 @@ static struct ir_value *fake_input(struct adding *g, const struct dense *d)
                     *zero = own_state(g->f->module, ir_internf(g->ctx, INPUT_ZERO "%s", name), 0, NULL, 128,
                                       IR_STATE_BUFFER);
     struct ir_value *z = ir_read_state(&b, zero), *s = step_of(&b, step, 1 / sqrt(features(x->type) * INPUT_LEVELS));
-    struct ir_value *right = ir_binary(&b, IR_sub, ir_constant_f(&b, TCC_F32, INPUT_LEVELS), z);
-    to = faked(&b, x, s, ir_unary(&b, IR_neg, z), right);
+    struct ir_value *difference = ir_binary(&b, IR_sub, ir_constant_f(&b, TCC_F32, INPUT_LEVELS), z);
+    to = faked(&b, x, s, ir_unary(&b, IR_neg, z), difference);
     VEC_PUSH(g->ctx, g->done, (struct faked){x, to, -1, d->param});
     return to;
 }
@@ -150,8 +150,8 @@ static struct ir_value *fake_weight(struct adding *g, const struct dense *d)
     struct ir_state *step = own_state(g->f->module, ir_internf(g->ctx, STEP "%s", d->param), d->weight->type->rank,
                                       dims, 1, IR_STATE_PARAM);
     struct ir_value *s = step_of(&b, step, 1 / sqrt(all / (double)d->out * g->levels));
-    struct ir_value *right = ir_constant_f(&b, TCC_F32, g->levels);
-    to = faked(&b, d->weight, s, ir_constant_f(&b, TCC_F32, -g->levels), right);
+    struct ir_value *levels_value = ir_constant_f(&b, TCC_F32, g->levels);
+    to = faked(&b, d->weight, s, ir_constant_f(&b, TCC_F32, -g->levels), levels_value);
     VEC_PUSH(g->ctx, g->done, (struct faked){d->weight, to, d->by_input, d->param});
     return to;
 }
@@ -290,8 +290,8 @@ static bool calibrate_one(struct entry *e, struct ir_node *read)
     struct ir_value *lo = ir_binary(&b, IR_min, extreme(e, &b, IR_reduce_min, x, s->type), none);
     struct ir_value *hi = ir_binary(&b, IR_max, extreme(e, &b, IR_reduce_max, x, s->type), none);
     step = step_for(&b, ir_binary(&b, IR_sub, hi, lo), INPUT_LEVELS - 1);
-    struct ir_value *right = ir_binary(&b, IR_div, lo, step);
-    struct ir_value *z = ir_unary(&b, IR_round, ir_binary(&b, IR_sub, ir_constant_f(&b, TCC_F32, 0.5), right));
+    struct ir_value *quotient = ir_binary(&b, IR_div, lo, step);
+    struct ir_value *z = ir_unary(&b, IR_round, ir_binary(&b, IR_sub, ir_constant_f(&b, TCC_F32, 0.5), quotient));
     if (zero_read)
         ir_move_before(zero_read, read->next);
     return put_state(e, read, step) && (!zero_read || put_state(e, zero_read, z));
