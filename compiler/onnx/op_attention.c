@@ -127,17 +127,38 @@ bool onnx_op_flex_attention(struct imp *im)
 
 /* -- RotaryEmbedding */
 
+/* ONNX Runtime's positions: 1, that of the first token, or [b, s]. */
+static struct ir_value *positions_of(struct imp *im, struct ir_value *ids, ir_expr tokens)
+{
+    if (!ids || imp_rank(ids) == 2)
+        return ids;
+    ir_expr dims[2] = {ir_const(im->ctx, 1), tokens};
+    struct ir_value *first = imp_reshape(im, imp_cast(im, ids, TCC_I64), 0, NULL);
+    return first ? imp_bin(im, IR_add, imp_iota(im, 2, dims, 1, TCC_I64), first) : NULL;
+}
+
+/* argument 1: ONNX Runtime's, whose positions stand in front of the caches, and say how many heads there are. */
 bool onnx_op_rotary(struct imp *im)
 {
-    struct ir_value *x = imp_tensor(im, 0), *cache_cos = imp_in(im, 1), *cache_sin = imp_in(im, 2),
-                    *positions = imp_in(im, 3);
+    int own = im->row->arg;
+    struct ir_value *x = imp_tensor(im, 0), *cosine = imp_in(im, 1 + own), *sine = imp_in(im, 2 + own),
+                    *positions = imp_in(im, own ? 1 : 3);
+    int64_t heads = imp_i(im, "num_heads", 0), size, hidden;
     if (!x)
         return false;
     bool flat = imp_rank(x) == 3;
-    if ((!flat && imp_rank(x) != 4) || !cache_cos || !cache_sin)
+    if ((!flat && imp_rank(x) != 4) || !cosine || !sine || (own && imp_rank(cosine) != 2))
         return imp_bad(im, "X with 3 or 4 dims and both caches are expected");
-    x = imp_split_heads(im, x, imp_i(im, "num_heads", 0));
-    struct ir_value *cosine = imp_angles(im, cache_cos, positions), *sine = imp_angles(im, cache_sin, positions);
+    if (own && flat && !heads) {
+        if (!ir_is_const(imp_dim(cosine, 1), &size) || !ir_is_const(imp_dim(x, 2), &hidden) || size < 1)
+            return imp_open_size(im, imp_dim(cosine, 1), imp_dim(x, 2), "heads whose size is known only at run time");
+        heads = hidden / (2 * size);
+    }
+    x = imp_split_heads(im, x, heads);
+    if (own && x && !(positions = positions_of(im, positions, imp_dim(x, 2))))
+        return false;
+    cosine = imp_angles(im, cosine, positions);
+    sine = imp_angles(im, sine, positions);
     x = imp_rotate(im, x, cosine, sine, imp_turned(im), imp_i(im, "interleaved", 0));
     return x && imp_out(im, 0, flat ? imp_join_heads(im, x) : x);
 }

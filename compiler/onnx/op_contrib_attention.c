@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ONNX Runtime's attention: Attention, QAttention, MultiHeadAttention, PackedAttention, PackedMultiHeadAttention,
- * RotaryEmbedding. (Those whose caches have room for tokens to come are in op_contrib_cache.c.) They are read into one
- * form (struct imp_attention). Source: ONNX
- * Runtime, docs/ContribOperators.md.
+ * ONNX Runtime's attention: Attention, QAttention, MultiHeadAttention, PackedAttention, PackedMultiHeadAttention. (Those
+ * whose caches have room for tokens to come are in op_contrib_cache.c.) They are read into one form (struct
+ * imp_attention). Source: ONNX Runtime, docs/ContribOperators.md.
  */
 #include "compiler/onnx/attention_int.h"
 
@@ -57,37 +56,6 @@ static bool mask_operand(struct imp *im, struct imp_attention *a, struct ir_valu
 }
 
 /* -- Rotation */
-
-/* 1, or [b, s]: the position of the first token, or of all. */
-static struct ir_value *positions_of(struct imp *im, struct ir_value *ids, ir_expr tokens)
-{
-    if (!ids || imp_rank(ids) == 2)
-        return ids;
-    ir_expr dims[2] = {ir_const(im->ctx, 1), tokens};
-    struct ir_value *first = imp_reshape(im, imp_cast(im, ids, TCC_I64), 0, NULL);
-    return first ? imp_bin(im, IR_add, imp_iota(im, 2, dims, 1, TCC_I64), first) : NULL;
-}
-
-bool onnx_op_contrib_rotary(struct imp *im)
-{
-    struct ir_value *x = imp_tensor(im, 0), *cosine = imp_in(im, 2), *sine = imp_in(im, 3);
-    int64_t heads = imp_i(im, "num_heads", 0), size, hidden;
-    if (!x || !cosine || !sine || imp_rank(cosine) != 2 || (imp_rank(x) != 3 && imp_rank(x) != 4))
-        return x && imp_bad(im, "X with 3 or 4 dims and caches with 2 are expected");
-    bool flat = imp_rank(x) == 3;
-    if (flat && !heads) {
-        if (!ir_is_const(imp_dim(cosine, 1), &size) || !ir_is_const(imp_dim(x, 2), &hidden) || size < 1)
-            return imp_open_size(im, imp_dim(cosine, 1), imp_dim(x, 2), "heads whose size is known only at run time");
-        heads = hidden / (2 * size);
-    }
-    x = imp_split_heads(im, x, heads);
-    struct ir_value *positions = x ? positions_of(im, imp_in(im, 1), imp_dim(x, 2)) : NULL;
-    if (!positions)
-        return false;
-    struct ir_value *sines = imp_angles(im, sine, positions);
-    x = imp_rotate(im, x, imp_angles(im, cosine, positions), sines, imp_turned(im), imp_i(im, "interleaved", 0));
-    return x && imp_out(im, 0, flat ? imp_join_heads(im, x) : x);
-}
 
 /* -2 ln(10000) / size */
 static struct ir_value *turn_of(struct imp *im, ir_expr size)

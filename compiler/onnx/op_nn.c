@@ -299,8 +299,6 @@ bool onnx_op_global_lp_pool(struct imp *im)
     double p = im->opset < 2 ? imp_f(im, "p", 2) : (double)imp_i(im, "p", 2);
     if (n < 0)
         return false;
-    struct ir_value *p_value = imp_like(im, x, p);
-    struct ir_value *powers = imp_bin(im, IR_pow, imp_un(im, IR_abs, x), p_value);
-    struct ir_value *inverse_p = imp_like(im, x, 1 / p);
-    return imp_out(im, 0, imp_bin(im, IR_pow, imp_reduce(im, IR_reduce_sum, powers, n, axes, true), inverse_p));
+    struct ir_value *powers = imp_with(im, IR_pow, imp_un(im, IR_abs, x), p);
+    return imp_out(im, 0, imp_with(im, IR_pow, imp_reduce(im, IR_reduce_sum, powers, n, axes, true), 1 / p));
 }

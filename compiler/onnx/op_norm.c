@@ -186,8 +186,7 @@ bool onnx_op_lrn(struct imp *im)
     struct ir_value *sum = imp_pool(im, IR_avg_pool, squares, &w, "sum");
     sum = imp_reshape(im, sum, imp_rank(x), x->type->dim);
     struct ir_value *scale = imp_like(im, x, imp_f(im, "alpha", 1e-4f) / (double)size);
-    struct ir_value *bias_value = imp_like(im, x, imp_f(im, "bias", 1));
-    struct ir_value *base = imp_bin(im, IR_add, imp_bin(im, IR_mul, sum, scale), bias_value);
+    struct ir_value *base = imp_with(im, IR_add, imp_bin(im, IR_mul, sum, scale), imp_f(im, "bias", 1));
     return imp_out(im, 0, imp_bin(im, IR_div, x, imp_bin(im, IR_pow, base, imp_like(im, x, imp_f(im, "beta", 0.75)))));
 }
 

@@ -133,8 +133,7 @@ bool aten_log_base(struct pt2 *p)
     struct ir_value *x = pt2_wide_float(p, pt2_need(p, "self"));
     if (!arg)
         return pt2_out(p, 0, imp_bin(p->im, IR_pow, imp_like(p->im, x, 2), x));
-    struct ir_value *inverse_log = imp_like(p->im, x, 1 / log(arg));
-    return pt2_out(p, 0, imp_bin(p->im, IR_mul, imp_un(p->im, IR_log, x), inverse_log));
+    return pt2_out(p, 0, imp_with(p->im, IR_mul, imp_un(p->im, IR_log, x), 1 / log(arg)));
 }
 
 /* isnan, isinf: no integer is; arg 0 is isfinite. */

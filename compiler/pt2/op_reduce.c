@@ -149,8 +149,7 @@ static struct ir_value *variance(struct pt2 *p, const struct reduced *r, double 
     struct ir_value *sum = imp_reduce(im, IR_reduce_sum, imp_un(im, IR_square, centred), r->n, r->axes, r->keep);
     if (!sum)
         return NULL;
-    struct ir_value *correction_value = imp_like(im, r->x, correction);
-    struct ir_value *count = imp_bin(im, IR_sub, imp_count(im, r->x, r->n, r->axes, imp_dtype(r->x)), correction_value);
+    struct ir_value *count = imp_with(im, IR_sub, imp_count(im, r->x, r->n, r->axes, imp_dtype(r->x)), correction);
     return imp_bin(im, IR_div, sum, imp_bin(im, IR_max, count, imp_like(im, r->x, 0)));
 }
 

@@ -26,7 +26,7 @@ int interp_none(struct it_call *c)
     return c->status;
 }
 
-const it_fn it_fns[IR_NOPS] = {
+static const it_fn it_fns[IR_NOPS] = {
 #define OP(name, kind, nmin, nmax, nout, attrs, infer, interp, flags, doc) [IR_##name] = interp_##interp,
 #include "ir/ops.def"
 #undef OP

@@ -50,7 +50,6 @@ struct it_call {
 };
 
 typedef int (*it_fn)(struct it_call *c);
-extern const it_fn it_fns[IR_NOPS];     /* NULL: not an op that runs by itself */
 
 /* Records the first failure and returns its status. */
 int it_fail(struct it_call *c, int status, const char *format, ...) __attribute__((format(printf, 3, 4)));

@@ -687,7 +687,11 @@ void ptx_decode_setmaxnreg(struct ptx_parse *p, struct ptx_insn *i);
 void ptx_decode_mapa(struct ptx_parse *p, struct ptx_insn *i);
 void ptx_decode_mma(struct ptx_parse *p, struct ptx_insn *i);
 
-const struct ptx_form ptx_forms[] = {
+static const struct form {
+    const char *name;
+    void (*decode)(struct ptx_parse *p, struct ptx_insn *i);
+    uint8_t cls;
+} forms[] = {
 #define FORM(name, decode, cls) {name, decode, PTX_CLASS_##cls},
 #include "sim/ptx/forms.def"
 #undef FORM
@@ -700,7 +704,7 @@ void ptx_decode(struct ptx_parse *p)
 {
     struct ptx_func *f = p->f;
     struct ptx_statement *st = &p->st;
-    const struct ptx_form *form = ptx_forms;
+    const struct form *form = forms;
     struct ptx_insn i = {.line = st->line, .target = -1, .rejoin = -1, .d2 = {.sink = 1}};
     char text[96];
     size_t n = (size_t)snprintf(text, sizeof text, "%s", st->opcode);

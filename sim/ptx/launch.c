@@ -100,7 +100,7 @@ static void block_start(struct ptx_block *b, uint64_t cluster, int rank, int n)
         w->rows = b->d->rows;
         w->id = k;
         w->state = W_READY;
-        w->live = w->exists = lanes >= LANES ? FULL : (1u << lanes) - 1;
+        w->live = lanes >= LANES ? FULL : (1u << lanes) - 1;
         w->cc = 0;
         w->nframes = w->nsplit = w->ncopies = 0;
         memset(w->group, 0, sizeof w->group);

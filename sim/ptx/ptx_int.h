@@ -117,7 +117,6 @@ struct ptx_call {
     const char *name;
     const struct ptx_sym *table;
     struct ptx_op pointer;
-    bool indirect;
 };
 
 struct ptx_sym {
@@ -258,8 +257,6 @@ void ptx_address(struct ptx_parse *p, struct ptx_insn *i, const struct ptx_opera
 void ptx_operands(struct ptx_parse *p, int n);
 void ptx_vector(struct ptx_parse *p, struct ptx_insn *i, const struct ptx_operand *o, enum ptx_type type, bool dest);
 void ptx_run_by(struct ptx_insn *i, ptx_run_fn *fn);                  /* the whole warp at once, by that function */
-struct ptx_form { const char *name; void (*decode)(struct ptx_parse *p, struct ptx_insn *i); uint8_t cls; };
-extern const struct ptx_form ptx_forms[];
 int ptx_special(const char *name, enum ptx_type *type);               /* special registers; -1: not one */
 
 /* -- Memory -- */
@@ -318,7 +315,7 @@ struct ptx_warp {
     const struct ptx_rows *rows;
     int id;
     enum ptx_state state;
-    uint32_t live, cc, exists;
+    uint32_t live, cc;
     struct ptx_frame *frame;             /* the innermost */
     struct ptx_frame frames[64]; int nframes;
     struct ptx_split *split; int nsplit, split_room;

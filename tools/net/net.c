@@ -18,7 +18,8 @@ enum { NNETS = sizeof nets / sizeof *nets };
 
 enum { MOST_WIDTH = 1 << 16, MOST_LAYERS = 1024, MOST_CLASSES = 1 << 24 };
 
-void net_names(char *to, size_t room)
+/* "mlp, resnet18, ...", for messages. */
+static void net_names(char *to, size_t room)
 {
     size_t used = 0;
     *to = '\0';

@@ -44,8 +44,6 @@ struct net_spec {
 };
 /* False after `error` (ERROR_SIZE bytes): what is wrong, and what is known. */
 bool net_spec_read(const char *text, struct net_spec *spec, char *error);
-/* "mlp, resnet18, ...", for messages. */
-void net_names(char *to, size_t room);
 
 /* What the data decide. A sample's dims; tokens: whole numbers below `vocabulary`. classes 0: the target is of floats,
  * and has so many numbers a sample. each: a target for each element of the sequence. */
