@@ -189,7 +189,7 @@ static struct ir_value *softmax_with_sink(struct imp *im, struct ir_value *score
 static struct ir_value *all_hidden(struct imp *im, struct ir_value *x, int64_t axis)
 {
     struct ir_value *most = imp_reduce(im, IR_reduce_max, x, 1, &axis, true);
-    return imp_bin(im, IR_eq, most, imp_like(im, most, -INFINITY));
+    return imp_with(im, IR_eq, most, -INFINITY);
 }
 
 /* The row of hidden elements has no largest: it is taken as zeros, so that it has no gradient that is not a number, and

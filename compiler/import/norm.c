@@ -35,7 +35,7 @@ struct ir_value *imp_rms_normalise(struct imp *im, struct ir_value *x, int n, co
     struct ir_value *mean = imp_mean(im, imp_un(im, IR_square, x), n, axes, true);
     if (!mean)
         return NULL;
-    struct ir_value *inverse = imp_un(im, IR_rsqrt, imp_bin(im, IR_add, mean, imp_like(im, mean, epsilon)));
+    struct ir_value *inverse = imp_un(im, IR_rsqrt, imp_with(im, IR_add, mean, epsilon));
     if (inverse_out)
         *inverse_out = inverse;
     return imp_bin(im, IR_mul, x, inverse);

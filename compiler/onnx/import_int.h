@@ -122,6 +122,8 @@ struct ir_value *imp_max_pool(struct imp *im, struct ir_value *x);
 /* x[n, spatial..., c] <-> x[n, c, spatial...]; fewer than 3 dims as they are. */
 struct ir_value *imp_channels_first(struct imp *im, struct ir_value *x);
 struct ir_value *imp_channels_last(struct imp *im, struct ir_value *x);
+/* What the attribute rotary_embedding_dim says of imp_rotate()'s `turned`. */
+ir_expr imp_turned(struct imp *im);
 /* the node's operands and attributes */
 struct ir_value *imp_gemm(struct imp *im);
 /* A reduction over axes known at run time (opaque.c); *count: elements combined into one, i64[]. */

@@ -3,7 +3,8 @@
  * Attention and what models put around it: Attention, FlexAttention, RotaryEmbedding, TensorScatter, LinearAttention,
  * CausalConvWithState, SwiGLU.
  */
-#include "compiler/onnx/attention_int.h"
+#include "compiler/import/attention.h"
+#include "compiler/onnx/import_int.h"
 
 #include <math.h>
 #include <string.h>
@@ -225,7 +226,7 @@ bool onnx_op_swiglu(struct imp *im)
     double alpha = imp_f(im, "alpha", 1);
     if (!b)
         return false;
-    struct ir_value *gate = alpha == 1 ? imp_un(im, IR_silu, a) : imp_bin(im, IR_swish, a, imp_like(im, a, alpha));
+    struct ir_value *gate = alpha == 1 ? imp_un(im, IR_silu, a) : imp_with(im, IR_swish, a, alpha);
     return imp_out(im, 0, imp_bin(im, IR_mul, gate, b));
 }
 

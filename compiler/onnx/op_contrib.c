@@ -26,7 +26,7 @@ bool onnx_op_biased(struct imp *im)
 bool onnx_op_quick_gelu(struct imp *im)
 {
     struct ir_value *x = imp_tensor(im, 0);
-    return imp_out(im, 0, imp_bin(im, IR_swish, x, imp_like(im, x, imp_f(im, "alpha", 1.702f))));
+    return imp_out(im, 0, imp_with(im, IR_swish, x, imp_f(im, "alpha", 1.702f)));
 }
 
 bool onnx_op_bias_add(struct imp *im)
@@ -85,7 +85,7 @@ static struct ir_value *mask_index(struct imp *im, const struct ir_value *ids, s
     ir_expr batch = imp_dim(ids, 0);
     if (!mask)
         return imp_splat(im, TCC_I32, 0, 1, &batch);
-    mask = imp_cast(im, imp_bin(im, IR_eq, mask, imp_like(im, mask, 1)), TCC_I32);
+    mask = imp_cast(im, imp_with(im, IR_eq, mask, 1), TCC_I32);
     return imp_reduce(im, IR_reduce_sum, mask, 1, &axis, false);
 }
 

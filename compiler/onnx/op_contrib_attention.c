@@ -4,7 +4,8 @@
  * whose caches have room for tokens to come are in op_contrib_cache.c.) They are read into one form (struct
  * imp_attention). Source: ONNX Runtime, docs/ContribOperators.md.
  */
-#include "compiler/onnx/attention_int.h"
+#include "compiler/import/attention.h"
+#include "compiler/onnx/import_int.h"
 
 #include <math.h>
 #include <string.h>
@@ -52,7 +53,7 @@ static bool mask_operand(struct imp *im, struct imp_attention *a, struct ir_valu
     } else {
         return imp_bad(im, "a mask with %d dims; 1 to 4 are expected", rank);
     }
-    return mask && imp_attention_mask(im, a, imp_bin(im, IR_gt, mask, imp_like(im, mask, 0)), filter);
+    return mask && imp_attention_mask(im, a, imp_with(im, IR_gt, mask, 0), filter);
 }
 
 /* -- Rotation */

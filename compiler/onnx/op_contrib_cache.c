@@ -7,7 +7,8 @@
  * length, the one that comes in and goes out being the same buffer or not. Source: ONNX Runtime,
  * docs/ContribOperators.md.
  */
-#include "compiler/onnx/attention_int.h"
+#include "compiler/import/attention.h"
+#include "compiler/onnx/import_int.h"
 
 #include <math.h>
 #include <string.h>

@@ -299,7 +299,7 @@ static struct ir_value *of_rows(struct imp *im, struct ir_value *v, struct ir_va
     if (!v)
         return NULL;
     if (gather == axis)
-        index = imp_bin(im, IR_div, index, imp_like(im, index, (double)block));
+        index = imp_with(im, IR_div, index, (double)block);
     return imp_gather(im, v, index, (int)gather);
 }
 

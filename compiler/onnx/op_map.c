@@ -60,7 +60,7 @@ bool onnx_op_mean(struct imp *im)
         sum = imp_bin(im, IR_add, sum, imp_wide(im, imp_tensor(im, k)));
     if (!sum)
         return false;
-    sum = imp_bin(im, IR_div, sum, imp_like(im, sum, imp_nin(im)));
+    sum = imp_with(im, IR_div, sum, imp_nin(im));
     return sum && imp_out(im, 0, imp_cast(im, sum, imp_dtype(imp_in(im, 0))));
 }
 

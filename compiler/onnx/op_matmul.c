@@ -20,7 +20,7 @@ struct ir_value *imp_gemm(struct imp *im)
     if (alpha != 1)
         y = imp_bin(im, IR_mul, y, imp_like(im, a, alpha));
     if (c && beta != 0)
-        y = imp_bin(im, IR_add, y, beta == 1 ? c : imp_bin(im, IR_mul, c, imp_like(im, c, beta)));
+        y = imp_bin(im, IR_add, y, beta == 1 ? c : imp_with(im, IR_mul, c, beta));
     return y;
 }
 

@@ -255,9 +255,7 @@ bool onnx_op_lp_pool(struct imp *im)
     if (!x || !read_pool(im, x, &w))
         return false;
     struct ir_value *wide = imp_un(im, IR_abs, imp_wide(im, x));
-    struct ir_value *powers = p == 1   ? wide
-                              : p == 2 ? imp_un(im, IR_square, wide)
-                                       : imp_bin(im, IR_pow, wide, imp_like(im, wide, p));
+    struct ir_value *powers = p == 1 ? wide : p == 2 ? imp_un(im, IR_square, wide) : imp_with(im, IR_pow, wide, p);
     struct ir_value *sum = imp_pool(im, IR_avg_pool, powers, &w, "sum");
     struct ir_value *y = p == 1   ? sum
                          : p == 2 ? imp_un(im, IR_sqrt, sum)

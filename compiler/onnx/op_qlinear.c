@@ -151,7 +151,7 @@ bool onnx_op_qgemm(struct imp *im)
     y = y && c ? imp_bin(im, IR_add, y, c) : y;
     sa = imp_one(im, sa);
     if (alpha != 1)
-        sa = imp_bin(im, IR_mul, sa, imp_like(im, sa, alpha));
+        sa = imp_with(im, IR_mul, sa, alpha);
     sb = imp_one(im, sb); /* [n] broadcasts along the last axis as it is */
     struct ir_value *sy = imp_one(im, imp_in(im, 7)), *zero = imp_one(im, imp_in(im, 8));
     if (zero)

@@ -501,7 +501,7 @@ bool aten_number1(struct pt2 *p)
         return pt2_out_e(p, 0, e);
     struct ir_value *x = name ? pt2_operand(p, name, &number) : NULL;
     if (!x || arg == IR_not)
-        return x && pt2_out(p, 0, imp_bin(p->im, IR_eq, x, imp_like(p->im, x, 0)));
+        return x && pt2_out(p, 0, imp_with(p->im, IR_eq, x, 0));
     x = imp_cast(p->im, x, TCC_F64);
     if (arg == IR_cast)
         return pt2_out(p, 0, x);

@@ -41,7 +41,7 @@ bool aten_embedding(struct pt2 *p)
     struct ir_value *y = index ? imp_gather(p->im, w, imp_from_zero(p->im, index), 0) : NULL;
     if (y && p->im->train && padding >= 0) {
         last = imp_rank(index);
-        struct ir_value *padded = imp_bin(p->im, IR_eq, index, imp_like(p->im, index, (double)padding));
+        struct ir_value *padded = imp_with(p->im, IR_eq, index, (double)padding);
         struct ir_value *chosen = imp_un(p->im, IR_stop_gradient, y);
         y = imp_select(p->im, imp_unsqueeze(p->im, padded, 1, &last), chosen, y);
     }

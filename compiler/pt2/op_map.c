@@ -153,7 +153,7 @@ bool aten_float_test(struct pt2 *p)
 bool aten_logical_not(struct pt2 *p)
 {
     struct ir_value *x = pt2_need(p, "self");
-    return pt2_out(p, 0, imp_bin(p->im, IR_eq, x, imp_like(p->im, x, 0)));
+    return pt2_out(p, 0, imp_with(p->im, IR_eq, x, 0));
 }
 
 bool aten_identity(struct pt2 *p)
@@ -242,7 +242,7 @@ struct ir_value *pt2_not_zero(struct pt2 *p, struct ir_value *by)
         return by;
     ir_expr one = ir_const(p->ctx, 1);
     struct ir_value *list = imp_splat(im, imp_dtype(by), 0, 1, &one),
-                    *which = imp_cast(im, imp_bin(im, IR_eq, by, imp_like(im, by, 0)), TCC_I64);
+                    *which = imp_cast(im, imp_with(im, IR_eq, by, 0), TCC_I64);
     return imp_bin(im, IR_add, by, imp_gather(im, list, which, 0));
 }
 

@@ -47,11 +47,11 @@ bool aten_addmm(struct pt2 *p)
     double beta = pt2_f(p, "beta", 1), alpha = pt2_f(p, "alpha", 1);
     struct ir_value *y = b ? imp_matmul_nd(im, a, b, TCC_NONE) : NULL;
     if (alpha != 1)
-        y = imp_bin(im, IR_mul, y, imp_like(im, y, alpha));
+        y = imp_with(im, IR_mul, y, alpha);
     if (beta == 0)
         return pt2_out(p, 0, pt2_expand_as(p, y, y));
     if (beta != 1)
-        c = imp_bin(im, IR_mul, c, imp_like(im, c, beta));
+        c = imp_with(im, IR_mul, c, beta);
     return pt2_out(p, 0, imp_bin(im, IR_add, y, c));
 }
 
