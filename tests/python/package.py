@@ -156,6 +156,8 @@ def test_what_is_refused():
     raises(tccc.Error, "cannot create output file", tccc.compile, DIGITS, output="/nowhere/model.so")
     raises(tccc.UsageError, "there is no option 'colour'", tccc.compile, DIGITS, colour=1)
     raises(tccc.UsageError, "level: expected an int", tccc.compile, DIGITS, level="high")
+    raises(tccc.UsageError, "weights: expected embed, external, auto or random:SEED", tccc.compile, DIGITS, weights="few")
+    raises(tccc.UsageError, "offload: expected activations, optimizer or both", tccc.train, DIGITS, loss="cross_entropy", offload="all")
     raises(tccc.UsageError, "ModelProto", tccc.compile, 3)
     raises(tccc.InputError, "", tccc.compile, b"\x08\x07garbage")
     raises(tccc.Error, "", tccc.compile, DIGITS, target="toaster")
@@ -169,7 +171,7 @@ def test_what_is_refused():
 def test_options():
     m = tccc.compile(DIGITS, dims={"N": 2}, name="two", threads=1, level=0)
     assert m.inputs[0].shape == (2, 1, 28, 28) and m.name == "two" and m.threads == 1
-    m = tccc.compile(DIGITS, shapes={"picture": (4, 1, 28, 28)})
+    m = tccc.compile(DIGITS, shapes={"picture": (4, 1, 28, 28)}, weights="embed")
     assert m.inputs[0].shape[0] == 4
     with open(DIGITS, "rb") as f:
         m = tccc.compile(f.read(), dims={"N": (1, "*")})
