@@ -34,18 +34,24 @@ static struct ir_value *scan_element(struct imp *im, const struct looping *l, in
     return imp_gather(im, x, t, axis);
 }
 
-/* What the body yields where it is wrong: values of the types that it should have. False: nobody says what they are. */
+/* What the body yields where it is wrong: values of the types that it should have. Sizes that names say of what is
+ * collected are the region's own: nothing outside binds them. False: nobody says what the types are. */
 static bool refuse_body(struct imp *im, const struct looping *l, const struct imp_attempt *a, struct ir_block *b,
                         struct ir_value **outs)
 {
     ir_type types[2 * MAX_RESULTS];
     int n = l->ncarried + l->nscan_out;
     for (int k = 0; k < n; k++) {
+        ir_expr dims[TCC_MAX_RANK];
         ir_type t = k < l->ncarried ? l->types[k] : imp_type_of(im, l->body->outputs[k + l->onnx_loop].type);
         if (!t || ir_type_impossible(t))
             return false;
-        types[k] =
-            k >= l->ncarried && ir_is_tensor(t) ? imp_fresh_type(im, (enum tcc_dtype)t->dtype, t->rank, t->dim) : t;
+        types[k] = t;
+        if (k < l->ncarried || !ir_is_tensor(t))
+            continue;
+        for (int j = 0; j < t->rank; j++)
+            dims[j] = ir_is_const(t->dim[j], NULL) ? t->dim[j] : NULL;
+        types[k] = imp_fresh_type(im, (enum tcc_dtype)t->dtype, t->rank, dims);
     }
     return imp_attempt_refuse(im, a, b, n, types, outs);
 }

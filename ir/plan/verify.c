@@ -368,25 +368,54 @@ static bool stores_by_index(const struct kn_kernel *k, int operand)
     return found;
 }
 
-/* What a loop that counts stores element by element counts as written behind it, and lives from the loop's begin. */
-static void fills(struct plan *v, const struct kn_steps *steps, int first)
+/* Steps that read some args and write the others: how many are read. */
+static int number_read(const struct kn_step *s)
+{
+    switch ((int)s->kind) {
+    case TCC_STEP_LIB:
+    case KN_STEP_WAIT:
+    case TCC_STEP_COLLECTIVE: return s->nin;
+    case TCC_STEP_RECV: return 0;
+    case TCC_STEP_BIND:
+    case TCC_STEP_DIMS:
+    case TCC_STEP_IF:
+    case TCC_STEP_LOOP: return s->nargs;
+    default: return 1;
+    }
+}
+
+/* What a body writes element by element in each iteration, and what otherwise: a scatter into what it has made. */
+static void mark_written(const struct plan *v, const struct kn_steps *steps, bool always, bool *counted, bool *made)
 {
     for (int i = 0; i < steps->n; i++) {
         const struct kn_step *s = &steps->at[i];
-        if (kn_is_bundle(s) && s->nregions == 1)
-            fills(v, &s->regions[0].steps, first);
-        for (int o = 0, a = 0; s->kind == TCC_STEP_LAUNCH && s->kernel && o < s->kernel->noperands; o++) {
-            if (s->kernel->operands[o].use == KN_LOCAL)
-                continue;
-            int b = s->args[a++];
-            if (s->kernel->operands[o].use == KN_IN || !stores_by_index(s->kernel, o))
-                continue;
-            b = root(v->p, b);
+        bool launch = s->kind == TCC_STEP_LAUNCH && s->kernel;
+        for (int o = 0, a = 0; launch && o < s->kernel->noperands; o++)
+            if (s->kernel->operands[o].use != KN_LOCAL) {
+                int b = root(v->p, s->args[a++]);
+                if (s->kernel->operands[o].use != KN_IN)
+                    (always && stores_by_index(s->kernel, o) ? counted : made)[b] = true;
+            }
+        for (int a = number_read(s); !launch && a < s->nargs; a++)
+            if (s->args[a] >= 0)
+                made[root(v->p, s->args[a])] = true;
+        for (int r = 0; r < s->nregions; r++)
+            mark_written(v, &s->regions[r].steps, always && kn_is_bundle(s), counted, made);
+    }
+}
+
+/* What a loop that counts stores element by element counts as written behind it, and lives from the loop's begin. */
+static void fills(struct plan *v, const struct kn_steps *steps, int first)
+{
+    size_t n = (size_t)v->p->nbuffers;
+    bool *counted = ir_arena_alloc(v->scratch, n + 1), *made = ir_arena_alloc(v->scratch, n + 1);
+    mark_written(v, steps, true, counted, made);
+    for (size_t b = 0; b < n; b++)
+        if (counted[b] && !made[b]) {
             v->written[b] = true;
             if (v->life[b].first > first)
                 v->life[b].first = first;
         }
-    }
 }
 
 static void run_loop(struct plan *v, const struct kn_step *s)
@@ -428,22 +457,6 @@ static void run_loop(struct plan *v, const struct kn_step *s)
     for (int i = 0; g->exits && i < g->nresults - 1; i++)
         writes(v, s, g->exits[i]);
     extend_over_loop(v, first, v->position);
-}
-
-/* Steps that read some args and write the others: how many are read. */
-static int number_read(const struct kn_step *s)
-{
-    switch ((int)s->kind) {
-    case TCC_STEP_LIB:
-    case KN_STEP_WAIT:
-    case TCC_STEP_COLLECTIVE: return s->nin;
-    case TCC_STEP_RECV: return 0;
-    case TCC_STEP_BIND:
-    case TCC_STEP_DIMS:
-    case TCC_STEP_IF:
-    case TCC_STEP_LOOP: return s->nargs;
-    default: return 1;
-    }
 }
 
 static void plain_step(struct plan *v, const struct kn_step *s)

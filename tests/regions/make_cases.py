@@ -29,7 +29,7 @@ def node(op, ins, outs, **attrs):
 
 
 def graph(name, nodes, outs, ins=()):
-    return h.make_graph(nodes, name, [info(*i) for i in ins], [info(o, t, None) for o, t in outs])
+    return h.make_graph(nodes, name, [info(*i) for i in ins], [info(o, t, *(dims or [None])) for o, t, *dims in outs])
 
 
 def model(nodes, ins, outs, consts, opset=17):
@@ -82,6 +82,20 @@ def loop_body_wrong():
     body = graph("body", [node("Identity", ["c"], ["c2"]), node("MatMul", ["a", "x"], ["a2"])], [("c2", T.BOOL), ("a2", T.FLOAT)],
                  [("i", T.INT64, []), ("c", T.BOOL, []), ("a", T.FLOAT, [2, 3])])
     return model([node("Loop", ["n", "", "x"], ["y"], body=body)], [("x", T.FLOAT, [2, 3]), ("n", T.INT64, [])], [("y", T.FLOAT, None)], {})
+
+
+def scan_body_wrong():
+    """A body that is wrong, and says the size of what it gives by a name that the model's result has, too."""
+    body = graph("body", [node("ScatterElements", ["r", "i", "u"], ["o"], axis=0)], [("o", T.FLOAT, ["wide"])], [("r", T.FLOAT, None)])
+    return model([node("Scan", ["x"], ["y"], body=body, num_scan_inputs=1)], [("x", T.FLOAT, ["rows", 6]), ("i", T.INT64, [1, 1]), ("u", T.FLOAT, [1, 1])],
+                 [("y", T.FLOAT, ["rows", "wide"])], {})
+
+
+def scan_slices():
+    """A body that scatters into what it has made: the axes of a Slice are values of the run."""
+    body = graph("body", [node("Slice", ["r", "start", "end", "axis"], ["o"])], [("o", T.FLOAT)], [("r", T.FLOAT, None)])
+    return model([node("Scan", ["x"], ["y"], body=body, num_scan_inputs=1)], [("x", T.FLOAT, ["rows", 4, 5])] + [(k, T.INT64, [1]) for k in ("start", "end", "axis")],
+                 [("y", T.FLOAT, None)], {})
 
 
 # -- What loops collect, and what others join it with -----------------------------------------------------------------------------
@@ -207,6 +221,10 @@ def main(to):
     write_case(f"{right}/loop_not_entered", loop_body_wrong(), [({"x": x, "n": np.array(0, np.int64)}, {"y": x})])
     onnx.save(loop_body_wrong(), f"{refused}/loop_entered.onnx")
     np.savez(f"{refused}/loop_entered.npz", x=x, n=np.array(2, np.int64))
+    boxes = random(3, 4, 5)
+    write_case(f"{right}/scan_slices", scan_slices(), [({"x": boxes, "start": L(1), "end": L(3), "axis": L(a)}, {"y": boxes[:, 1:3] if a == 0 else boxes[:, :, 1:3]}) for a in (0, 1, -1)])
+    onnx.save(scan_body_wrong(), f"{refused}/scan_entered.onnx")
+    np.savez(f"{refused}/scan_entered.npz", x=random(2, 6), i=L(0).reshape(1, 1), u=random(1, 1))
     for op in ("Identity", "Transpose", "Neg"):
         runs = []
         for k in (3, 1, 0):

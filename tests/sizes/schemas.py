@@ -341,19 +341,25 @@ def write_model(o, seed):
     return True
 
 
-def main():
+def options(*positional):
     p = argparse.ArgumentParser()
     p.add_argument("out")
+    for name in positional:
+        p.add_argument(name, nargs="+")
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--count", type=int, default=100)
     p.add_argument("--sets", type=int, default=4)
-    o = p.parse_args()
+    return p
+
+
+def make_all(o, write_one):
+    """Whether nothing was made."""
     made = crashed = 0
     for seed in range(o.seed, o.seed + o.count):
         sys.stdout.flush()
         child = os.fork()               # onnx's inference crashes on some of what it should refuse
         if not child:
-            os._exit(not write_model(o, seed))
+            os._exit(not write_one(o, seed))
         status = os.waitpid(child, 0)[1]
         made += status == 0
         crashed += status & 127 != 0
@@ -362,4 +368,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(make_all(options().parse_args(), write_model))
