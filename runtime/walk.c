@@ -176,23 +176,25 @@ static int unbox(struct tccrt_session *s, uint32_t from, uint32_t to, const char
 {
     const struct tcc_pbuffer *p = &s->m->buffers[to];
     struct tcc_object *o = s->slots[s->m->slot_of[from]].object;
-    int64_t bytes, want;
-    void *data;
+    struct tcc_tensor t;
+    char want[256], found[256];
+    int64_t bytes;
     int status;
 
-    if (!o || o->kind != TCC_OBJ_TENSOR || o->t.dtype != (int)p->dtype || o->t.rank != (int)p->rank)
-        return tcr_fail(TCC_EINPUT, "node '%s': '%s' must be a tensor of dtype %s and rank %u, got %s", node,
-                        buffer_name(s, from), tcr_dtype_name((int)p->dtype), p->rank,
-                        !o || o->kind != TCC_OBJ_TENSOR ? "something else" : tcr_dtype_name(o->t.dtype));
+    if (!o || o->kind != TCC_OBJ_TENSOR)
+        return tcr_fail(TCC_EINPUT, "node '%s': expected a tensor, got a sequence or nothing", node);
+    if (o->t.dtype != (int)p->dtype || o->t.rank != (int)p->rank)
+        return tcr_fail(TCC_EINPUT, "node '%s': expected a result of dtype %s and rank %u, got %s and rank %d", node,
+                        tcr_dtype_name((int)p->dtype), p->rank, tcr_dtype_name(o->t.dtype), o->t.rank);
     bytes = tcr_elements(o->t.dtype, o->t.rank, o->t.dims) * tcr_dtype_bytes(o->t.dtype);
-    if ((status = tcr_address(s, to, node, &data)) || (status = tcr_buffer_bytes(s, to, node, &want)))
+    if ((status = tcr_buffer_tensor(s, to, node, &t)))
         return status;
-    if (bytes != want)
-        return tcr_fail(TCC_EINPUT, "node '%s': '%s' must have %lld bytes, got %lld", node, buffer_name(s, from),
-                        (long long)want, (long long)bytes);
+    if (o->t.rank && memcmp(t.dims, o->t.dims, (size_t)o->t.rank * sizeof *t.dims))
+        return tcr_fail(TCC_EINPUT, "node '%s': expected a result of shape %s, got %s", node,
+                        tcr_dims_text(want, t.rank, t.dims), tcr_dims_text(found, o->t.rank, o->t.dims));
     if (s->apart && bytes && (status = tcr_hold(s, (struct tcr_held){.object = tccrt_object_ref(o)})))
         return status;
-    return bytes ? tcr_copy(s, tcr_memory(s, to), data, 0, o->t.data, (size_t)bytes, node) : TCC_OK;
+    return bytes ? tcr_copy(s, tcr_memory(s, to), t.data, 0, o->t.data, (size_t)bytes, node) : TCC_OK;
 }
 
 static int share(struct tccrt_session *s, uint32_t from, uint32_t to, const char *node)

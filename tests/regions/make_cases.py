@@ -77,6 +77,12 @@ def voice(n):
     return m, lambda x, state, sr: np.maximum(x @ (wide if sr == 16000 else narrow)[:, 0].T, 0) + state[0]
 
 
+def ranks():
+    """Branches of different ranks, and a result whose declared shape is that of neither."""
+    branches = {"then_branch": graph("then", [node("Relu", ["x"], ["t"])], [("t", T.FLOAT)]), "else_branch": graph("else", [node("Unsqueeze", ["x", "zero"], ["e"])], [("e", T.FLOAT)])}
+    return model([node("If", ["c"], ["y"], **branches)], [("x", T.FLOAT, ["a", "b", "c_"]), ("c", T.BOOL, [])], [("y", T.FLOAT, [3, 4, 5])], {"zero": L(0)})
+
+
 def loop_body_wrong():
     """A body that joins what doesn't fit, in a loop of as many iterations as the run says: none."""
     body = graph("body", [node("Identity", ["c"], ["c2"]), node("MatMul", ["a", "x"], ["a2"])], [("c2", T.BOOL), ("a2", T.FLOAT)],
@@ -218,6 +224,9 @@ def main(to):
         write_case(f"{right}/voice_{tag}", m, runs)
         onnx.save(m, f"{refused}/voice_{tag}.onnx")
         np.savez(f"{refused}/voice_{tag}.npz", x=random(2, 64), h=state, sr=np.array(8000, np.int64))
+    for tag, shape, c in (("dims", (4, 3, 5), True), ("sizes", (3, 4, 1), True), ("rank", (3, 4, 5), False)):
+        onnx.save(ranks(), f"{refused}/another_{tag}.onnx")
+        np.savez(f"{refused}/another_{tag}.npz", x=random(*shape), c=np.array(c))
     write_case(f"{right}/loop_not_entered", loop_body_wrong(), [({"x": x, "n": np.array(0, np.int64)}, {"y": x})])
     onnx.save(loop_body_wrong(), f"{refused}/loop_entered.onnx")
     np.savez(f"{refused}/loop_entered.npz", x=x, n=np.array(2, np.int64))

@@ -54,12 +54,17 @@ class Mutant:
     def name(self):
         return f"mutated{self.below(1 << 40)}"
 
-    def node(self, wanted=lambda n: True):
-        """Of the graph or of a body, with the list that it stands in."""
-        lists = [self.m.graph.node]
+    @staticmethod
+    def lists(m):
+        """The nodes of the graph, and those of each body."""
+        lists = [m.graph.node]
         for nodes in lists:
             lists += [g.node for n in nodes for a in n.attribute for g in [a.g] * a.HasField("g") + list(a.graphs)]
-        return self.one(*[(n, nodes) for nodes in lists for n in nodes if wanted(n)])
+        return lists
+
+    def node(self, wanted=lambda n: True):
+        """With the list that it stands in."""
+        return self.one(*[(n, nodes) for nodes in self.lists(self.m) for n in nodes if wanted(n)])
 
     def schema(self, n):
         try:
@@ -264,6 +269,12 @@ class Mutant:
             lambda: [h.make_node("Softmax", [v], [y])], lambda: [h.make_node("MatMul", [v, v], [y])], lambda: [h.make_node("ArgMax", [v], [y], axis=-1)])())
         self.m.graph.output.append(onnx.ValueInfoProto(name=y))
 
+    def ends(self, m, loop):
+        """A number of rounds that is an input, or a small constant: others are right, and take for ever."""
+        rounds = {i.name: nh.to_array(i) for i in m.graph.initializer} | {n.output[0]: nh.to_array(a.t) for n in m.graph.node for a in n.attribute if n.op_type == "Constant" and a.HasField("t")}
+        name = loop.input[0] if loop.input else ""
+        return name in self.values if name not in rounds else rounds[name].size == 1 and rounds[name].reshape(-1)[0] < 100
+
     def checked(self, strict):
         del self.m.graph.value_info[:]
         results = [o.name for o in self.m.graph.output]
@@ -276,6 +287,8 @@ class Mutant:
         if not m.graph.output:
             raise Refused
         drop_dead(m.graph)
+        if any(n.op_type == "Loop" and not self.ends(m, n) for nodes in self.lists(m) for n in nodes):
+            raise Refused
         onnx.checker.check_model(with_shapes(m))
         return m
 
