@@ -84,14 +84,22 @@ static struct ir_value *lowered(struct pt2 *p, struct ir_value *v)
     return imp_cast(p->im, v, p->autocast);
 }
 
+/* Does the argument say which elements, and not what they are? ATen's names. */
+static bool selects(const char *argument)
+{
+    return !strcmp(argument, "index") || !strcmp(argument, "indices") || !strcmp(argument, "mask") ||
+           !strcmp(argument, "condition");
+}
+
 /* `position`: of the operand among the node's; an element of a list counts. */
-static struct ir_value *tensor_named(struct pt2 *p, const json_t *value, int position)
+static struct ir_value *tensor_named(struct pt2 *p, const char *argument, const json_t *value, int position)
 {
     const char *name = js_string(value, "name");
     struct pt2_value *v = name ? pt2_lookup(p, name) : NULL;
     if (!v)
         return imp_bad(p->im, "operand '%s' is not defined", name ? name : ""), NULL;
-    return lowered(p, pt2_operand_part(p, v->number ? pt2_number(p, v) : pt2_read(p, v), v->complex, position));
+    struct ir_value *x = v->number ? pt2_number(p, v) : pt2_read(p, v);
+    return selects(argument) && !v->complex ? x : lowered(p, pt2_operand_part(p, x, v->complex, position));
 }
 
 static int position_of(const struct pt2 *p, const char *name)
@@ -116,7 +124,7 @@ struct ir_value *pt2_t(struct pt2 *p, const char *name)
     }
     if (strcmp(kind, "as_tensor"))
         return odd(p, name, kind, "a tensor"), NULL;
-    struct ir_value *v = tensor_named(p, value, position_of(p, name));
+    struct ir_value *v = tensor_named(p, name, value, position_of(p, name));
     if (v && !ir_is_tensor(v->type))
         return imp_unsupported(p->im, "argument '%s', %s", name, ir_type_text(p->ctx, v->type)), NULL;
     return v;
@@ -149,7 +157,7 @@ int pt2_list(struct pt2 *p, const char *name, struct ir_value ***out)
             if (!inner || strcmp(inner, "as_tensor"))
                 return odd(p, name, kind, "a list of tensors"), -2;
         }
-        (*out)[k] = tensor_named(p, item, (int)k);
+        (*out)[k] = tensor_named(p, name, item, (int)k);
         if (!(*out)[k])
             return -2;
     }

@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-enum way { LINEAR, BILINEAR, LEFT, FILLED, WHOLE };
+enum way { LINEAR, BILINEAR, LEFT, FILLED, BOTH, WHOLE };
 
 static const struct complex_row {
     const char *name;
@@ -94,7 +94,7 @@ struct ir_value *pt2_operand_part(struct pt2 *p, struct ir_value *v, bool comple
         return v;
     if (complex)
         return pt2_part(p, v, part == PT2_IMAGINARY);
-    if (!p->zeros || part != PT2_IMAGINARY || !imp_is_float(v)) /* indices and conditions are no summands */
+    if (!p->zeros || part != PT2_IMAGINARY)
         return v;
     return imp_expand(p->im, imp_like(p->im, v, 0), imp_rank(v), v->type->dim);
 }
@@ -232,9 +232,11 @@ bool pt2_complex_build(struct pt2 *p, const struct aten_row *row)
     value = way == FILLED ? pt2_arg(p, "value", &kind) : NULL;
     if (value && !(json_is_number(value) && json_number_value(value) == 0))
         return imp_unsupported(p->im, "a fill value of complex tensors");
-    p->zeros = way == LINEAR || way == FILLED;
+    p->zeros = way == LINEAR || way == FILLED || way == BOTH;
     struct ir_value **re = build_parts(p, row, PT2_REAL, PT2_REAL),
                     **im = re ? build_parts(p, row, PT2_IMAGINARY, PT2_IMAGINARY) : NULL;
     p->zeros = false;
+    if (way == BOTH)
+        return im && pt2_out(p, 0, imp_bin(p->im, row->arg == IR_ne ? IR_or : IR_and, re[0], im[0]));
     return set_pairs(p, re, im);
 }

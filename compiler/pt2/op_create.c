@@ -277,11 +277,9 @@ bool aten_normal(struct pt2 *p)
     bool number;
     if (pt2_given(p, "self")) /* in place */
         return aten_drawn(p);
-    struct ir_value *mean = pt2_operand(p, "mean", &number), *std = mean ? pt2_operand(p, "std", &number) : NULL;
-    if (!std)
-        return false;
+    struct ir_value *mean = pt2_operand(p, "mean", &number), *std = pt2_operand(p, "std", &number);
     mean = imp_cast(p->im, mean, TCC_F32);
-    std = imp_cast(p->im, std, TCC_F32);
+    std = pt2_given(p, "std") ? imp_cast(p->im, std, TCC_F32) : imp_num(p->im, TCC_F32, 1);
     struct ir_value *both = imp_bin(p->im, IR_add, mean, std);
     struct ir_value *drawn = both ? random_values(p, IR_random_normal, imp_rank(both), both->type->dim) : NULL;
     return pt2_out(p, 0, imp_bin(p->im, IR_add, mean, imp_bin(p->im, IR_mul, std, drawn)));

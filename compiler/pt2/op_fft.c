@@ -111,8 +111,12 @@ bool aten_modulus(struct pt2 *p)
 bool aten_angle(struct pt2 *p)
 {
     struct ir_value *x = pt2_need(p, "self");
-    if (!x || !pt2_is_complex(p, "self"))
-        return x && imp_unsupported(p->im, "the angle of real numbers");
+    if (!x)
+        return false;
+    if (!pt2_is_complex(p, "self"))
+        return pt2_out(p, 0,
+                       imp_formula(p->im, "select(ne(x, x), x, select(lt(x, 0), 3.141592653589793, 0))",
+                                   imp_cast(p->im, x, pt2_out_type(p, 0))));
     struct ir_value *re = pt2_part(p, x, 0), *im = pt2_part(p, x, 1);
     return re && im && pt2_out(p, 0, pt2_atan2(p, im, re));
 }

@@ -350,13 +350,14 @@ bool aten_clamp(struct pt2 *p)
     return pt2_out(p, 0, y);
 }
 
-/* self + value * a * b, self + value * a / b */
+/* self + value * a * b, self + value * a / b; prims.fma(a, b, c) */
 bool aten_addc(struct pt2 *p)
 {
     struct imp *im = p->im;
-    struct ir_value *x = pt2_need(p, "self"), *a = x ? pt2_need(p, "tensor1") : NULL,
-                    *b = a ? pt2_need(p, "tensor2") : NULL;
+    bool prim = pt2_given(p, "c");
     bool number;
+    struct ir_value *x = pt2_need(p, prim ? "c" : "self"), *a = x ? pt2_need(p, prim ? "a" : "tensor1") : NULL,
+                    *b = a ? pt2_operand(p, prim ? "b" : "tensor2", &number) : NULL;
     struct ir_value *value = pt2_operand(p, "value", &number);
     enum tcc_dtype d = pt2_out_type(p, 0), wide = tcc_small_float(d) ? TCC_F32 : d;
     if (!b)

@@ -683,7 +683,7 @@ def test_torch_compile_for_devices():
     net, x = nn.Sequential(nn.Linear(8, 16), nn.LayerNorm(16), nn.GELU(), nn.Linear(16, 4)), torch.randn(3, 8)
     net(x).square().mean().backward()
     want = [p.grad.clone() for p in net.parameters()]
-    for target in "cuda:sm_80", "neuron:trn1":
+    for target in "cuda:sm_80", "neuron:trn2":
         torch._dynamo.reset()
         net.zero_grad()
         compiled = torch.compile(net, backend="tccc", options={"target": target, "device": "sim", "fallback": False})
@@ -691,6 +691,22 @@ def test_torch_compile_for_devices():
             assert near(compiled(x), net(x)), target
         compiled(x).square().mean().backward()
         assert all(near(p.grad, w) for p, w in zip(net.parameters(), want)), target
+    torch._dynamo.reset()
+    for target in "cuda:sm_90a", "neuron:trn2":        # and step by step, with batches of other sizes
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+        nets = [nn.Sequential(nn.Embedding(9, 16), nn.TransformerEncoderLayer(16, 2, 16, 0.0, batch_first=True), nn.Linear(16, 9)) for _ in range(2)]
+        nets[1].load_state_dict(nets[0].state_dict())
+        losses = []
+        for n, call in zip(nets, (torch.compile(nets[0], backend="tccc", options={"target": target, "device": "sim", "fallback": False}), nets[1])):
+            optimizer, ids = torch.optim.AdamW(n.parameters(), lr=0.01), torch.arange(24).reshape(4, 6) % 9
+            for size in 2, 2, 4, 3:
+                loss = F.cross_entropy(call(ids[:size]).flatten(0, 1), ids[:size].flatten())
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                losses.append(loss.detach())
+        assert near(torch.stack(losses[:4]), torch.stack(losses[4:])), (target, losses)
     torch._dynamo.reset()
     raises(Exception, "graphs take the CPU's tensors", torch.compile(lambda a: a + 1, backend="tccc", options={"fallback": False}), x.to("meta"))
 
@@ -942,6 +958,20 @@ def test_products_of_complex_tensors():
         assert near(tccc.compile(torch.export.export(Call(f), x), level=0)(*x), Call(f)(*x)), f
 
 
+def test_complex_beside_other_numbers():
+    """Whole numbers, truth values and real ones have an imaginary part of 0; indices and conditions have none. Equal is what is equal in both parts."""
+    z, i, b, r = torch.randn(3, dtype=torch.cfloat), torch.tensor([1, 2, 3]), torch.tensor([True, False, True]), torch.randn(3)
+    z[0] = 2
+    for f in (lambda: (z + i, i - z, z + b, torch.add(z, i, alpha=2), torch.add(i, z, alpha=2), torch.rsub(z, 3), i + 1j, r - z, z * i, i / z, z ** i),
+              lambda: (torch.cat([z, i]), torch.stack([i, z]), torch.where(b, z, i), torch.where(b, 2, z), z.clone().copy_(i), z.index_add(0, i - 1, z), z.masked_fill(b, 2), z[i - 1]),
+              lambda: (z == z.real, z.real == z, z == 2, z != z, z == i, z != i, z.real.to(torch.cfloat) == z.real.double(), i == (i + 0j), z == 1j, (i * 0.1 + 0j) == 0.1),
+              lambda: (z.angle(), r.angle(), i.angle(), torch.tensor([-0.0, float("nan"), -2.0]).angle(), z.sgn())):
+        torch._dynamo.reset()
+        for k, (got, want) in enumerate(zip(torch.compile(f, backend="tccc", options={"fallback": False})(), f())):
+            assert got.dtype == want.dtype and torch.allclose(got.to(torch.complex128), want.to(torch.complex128), 1e-5, 1e-5, equal_nan=True), (k, got, want)
+    both_ways(lambda x: torch.view_as_real(torch.exp(1j * (torch.complex(x, x * 2) + i).angle()) * torch.complex(x, x.sin()).abs()), torch.randn(3))
+
+
 def test_aligned_scales_of_open_sizes():
     class Net(torch.nn.Module):
         def forward(self, x):
@@ -1044,6 +1074,35 @@ def test_torch_compile_gradients_that_pytorch_does_not_decompose():
     row = x[0, 0]
     both_ways(lambda x: (F.multi_margin_loss(x, torch.tensor([1, 0, 4, 1])), F.multilabel_margin_loss(x, torch.tensor([[1, 3, -1, 0, 0]] * 4))), row)
     both_ways(lambda x: (torch.mode(x, 1)[0], torch.kthvalue(x, 2, 1)[0], torch.cummax(x, 1)[0], torch.cummin(x, 0)[0], torch.renorm(x, 2, 1, 0.7), torch.trapezoid(x)), row)
+
+
+def test_torch_compile_gradients_of_conditions():
+    """cond's gradient is a cond() that gives a list, with None for what has no gradient."""
+    linear, w = nn.Linear(3, 3), torch.randn(3)
+    for f in (lambda x: torch.cond(x.sum() > 0, lambda v: v.sin(), lambda v: v * 2, (x,)), lambda x: torch.cond(x.sum() > 0, lambda v: v * w, lambda v: linear(v), (x,)),
+              lambda x: torch.cond(x.sum() > 0, lambda v, i: v[i], lambda v, i: v[i] * 2, (x, torch.tensor([0, 2, 1]))),
+              lambda x: torch.cond(x.sum() > 0, lambda v: torch.cond(v.max() > 2, lambda a: a * 3, lambda a: a.exp(), (v,)), lambda v: v ** 3, (x,))):
+        for scale in 1, -1, 5:
+            both_ways(f, torch.tensor([0.5, 0.2, 0.7]) * scale)
+
+
+def test_torch_compile_of_optimizers():
+    """Their steps are graphs, too: nothing falls back, and parameters are eager's, as the learning rate changes."""
+    for kind, options in (("SGD", dict(lr=0.1, momentum=0.9, nesterov=True)), ("Adam", dict(lr=0.01, amsgrad=True)), ("AdamW", dict(lr=0.01)), ("RMSprop", dict(lr=0.01, centered=True)),
+                          ("Adagrad", dict(lr=0.1)), ("NAdam", dict(lr=0.01)), ("RAdam", dict(lr=0.01)), ("Adadelta", dict(lr=1.0)), ("Adamax", dict(lr=0.01))):
+        torch._dynamo.reset()
+        torch.manual_seed(1)
+        nets = nn.Linear(3, 3), nn.Linear(3, 3)
+        nets[1].load_state_dict(nets[0].state_dict())
+        mine, theirs = (getattr(torch.optim, kind)(n.parameters(), **options) for n in nets)
+        step, x = torch.compile(mine.step, backend="tccc", options={"fallback": False, "level": 0}), torch.randn(4, 3)
+        for k in range(3):
+            for n, opt, call in zip(nets, (mine, theirs), (step, theirs.step)):
+                opt.zero_grad()
+                n(x).square().sum().backward()
+                call()
+                opt.param_groups[0]["lr"] *= 1 if k else 0.5
+        assert all(near(a, b) for a, b in zip(nets[0].parameters(), nets[1].parameters())), kind
 
 
 def test_torch_compile_sums_of_sizes():

@@ -100,7 +100,10 @@ def serialise(gm, results, frozen=None):
     copy = torch.fx.GraphModule(gm, graph)
     for module in copy.modules():      # what else nodes know has no form in the archive
         for node in module.graph.nodes if isinstance(module, torch.fx.GraphModule) else ():
-            node.meta = {"val": node.meta["val"]} if "val" in node.meta else {}
+            value = node.meta.get("val")
+            if isinstance(value, list) and isinstance(node.target, torch._ops.HigherOrderOperator):
+                value = tuple(value)   # as the serialiser wants results of cond()'s gradient
+            node.meta = {"val": value} if "val" in node.meta else {}
     placeholders = [n for n in graph.nodes if n.op == "placeholder"]
     inputs = [InputSpec(InputKind.PARAMETER if k in frozen else InputKind.USER_INPUT, _argument(n), n.name if k in frozen else None) for k, n in enumerate(placeholders)]
     outputs = [OutputSpec(OutputKind.USER_OUTPUT, _argument(n), None) for n in new_results]

@@ -4,7 +4,7 @@
 A graph that cannot be compiled runs in eager PyTorch, with a warning that says why (tccc.metrics() counts). Options, as torch.compile(..., options={...}):
 those of tccc.compile() (level, march, exact, fast_math, cache_dir, threads...), and
     freeze      True (default): where no gradients are computed, parameters are constants of the artifact, packed once. In-place changes of them and other modules are noticed
-                and compiled anew, the second time without freezing; changes through `.data` are not: False then.
+                and compiled anew, the second time without freezing; writes by an address, or by names taken before the first call, are not: False then.
     fallback    True (default): False: what cannot be compiled is an error.
 """
 import functools
