@@ -52,6 +52,12 @@ struct ir_value *pt2_expand_as(struct pt2 *p, struct ir_value *x, const struct i
     return x && like ? imp_expand(p->im, x, imp_rank(like), like->type->dim) : NULL;
 }
 
+/* A number, or a tensor of none of the axes whose type does not decide: a scale of 65536 is none of f16. */
+static bool scales(const struct ir_value *v, bool number, enum tcc_dtype type)
+{
+    return number || (imp_rank(v) == 0 && imp_dtype(v) != type);
+}
+
 bool pt2_pair_of(struct pt2 *p, const char *first, const char *second, enum tcc_dtype type, struct pt2_operands *pair)
 {
     bool an, bn;
@@ -61,7 +67,7 @@ bool pt2_pair_of(struct pt2 *p, const char *first, const char *second, enum tcc_
         return false;
     if (type == TCC_NONE)
         type = pt2_promote(pair->a, an, pair->b, bn);
-    if (tcc_small_float(type) && (an || bn))
+    if (tcc_small_float(type) && (scales(pair->a, an, type) || scales(pair->b, bn, type)))
         type = TCC_F32;
     pair->type = type;
     pair->a = imp_cast(p->im, pair->a, type);

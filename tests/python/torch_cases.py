@@ -972,6 +972,18 @@ def test_complex_beside_other_numbers():
     both_ways(lambda x: torch.view_as_real(torch.exp(1j * (torch.complex(x, x * 2) + i).angle()) * torch.complex(x, x.sin()).abs()), torch.randn(3))
 
 
+def test_scales_of_small_floats():
+    """A tensor of one element that does not decide the type (a GradScaler's scale) is not rounded to f16, whose largest number is 65504."""
+    x = torch.tensor([0.5, 0.0, 1e-3], dtype=torch.float16)
+    for scale in torch.tensor(65536.0), torch.tensor(100000), torch.tensor(1e5, dtype=torch.float64):
+        torch._dynamo.reset()
+
+        def f(x):
+            return x * scale, x / scale
+        for got, want in zip(torch.compile(f, backend="tccc", options={"fallback": False, "level": 0})(x), f(x)):
+            assert torch.equal(got, want), (scale, got, want)
+
+
 def test_aligned_scales_of_open_sizes():
     class Net(torch.nn.Module):
         def forward(self, x):
