@@ -405,8 +405,8 @@ struct ir_state {
  */
 #define IR_GIVEN "main.given"
 struct ir_default { const char *input; struct ir_tensor *value; };
-/* What the elements of an output's last axis stand for, a word each (ONNX: ZipMap's classes): of any function's output
- * of that name. */
+/* What the elements of a value's last axis stand for, a word each (ONNX: ZipMap's classes, DictVectorizer's keys):
+ * of any function's input or output of that name. */
 struct ir_labels { const char *output; int n; const char **at; };
 
 struct ir_module {

@@ -390,15 +390,27 @@ int tccrt_output(const struct tccrt_model *m, const char *entry, int i, struct t
     return status;
 }
 
+static const char *label_of(const struct tccrt_model *m, struct tcc_range values, int i, int k)
+{
+    if (i < 0 || (uint32_t)i >= values.count)
+        return NULL;
+    struct tcc_range labels = m->signatures[values.first + (uint32_t)i].labels;
+
+    return k < 0 || (uint32_t)k >= labels.count ? NULL : tcr_string(m, m->u32s[labels.first + (uint32_t)k]);
+}
+
+const char *tccrt_input_label(const struct tccrt_model *m, const char *entry, int i, int k)
+{
+    const struct tcc_pentry *e = m ? tcr_find_entry(m, entry) : NULL;
+
+    return e ? label_of(m, e->inputs, i, k) : NULL;
+}
+
 const char *tccrt_output_label(const struct tccrt_model *m, const char *entry, int i, int k)
 {
     const struct tcc_pentry *e = m ? tcr_find_entry(m, entry) : NULL;
 
-    if (!e || i < 0 || (uint32_t)i >= e->outputs.count)
-        return NULL;
-    struct tcc_range labels = m->signatures[e->outputs.first + (uint32_t)i].labels;
-
-    return k < 0 || (uint32_t)k >= labels.count ? NULL : tcr_string(m, m->u32s[labels.first + (uint32_t)k]);
+    return e ? label_of(m, e->outputs, i, k) : NULL;
 }
 
 const char *tccrt_name(const struct tccrt_model *m)

@@ -58,8 +58,9 @@ int tccrt_input(const struct tccrt_model *m, const char *entry, int i, struct tc
 int tccrt_input_bounds(const struct tccrt_model *m, const char *entry, int i, int axis, int64_t *least,
                        int64_t *most);
 int tccrt_output(const struct tccrt_model *m, const char *entry, int i, struct tccrt_value_info *info);
-/* What element k of output i's last axis stands for, where the model says so (ZipMap's classes); NULL: it doesn't, or
- * there is no such element. */
+/* What element k of the last axis of input or output i stands for, where the model says so (DictVectorizer's keys,
+ * ZipMap's classes); NULL: it doesn't, or there is no such element. */
+const char *tccrt_input_label(const struct tccrt_model *m, const char *entry, int i, int k);
 const char *tccrt_output_label(const struct tccrt_model *m, const char *entry, int i, int k);
 /* Shape versions: what an entry point was compiled for, in the order in which a call is tried; which it runs depends on
  * the dims of its inputs, and is chosen when they change. Outputs whose rank depends on it have rank -1, dims that do

@@ -178,21 +178,17 @@ static int by_count(const void *a, const void *b)
     return x->n != y->n ? (x->n < y->n ? 1 : -1) : strcmp(x->name, y->name);
 }
 
-static json_t *value_of(struct info *x, struct ir_ctx *ctx, const char *name, ir_type t)
+static json_t *value_of(struct info *x, const struct ir_func *f, const char *name, ir_type t)
 {
-    for (int i = 0; t->kind == IR_T_TENSOR && i < t->rank; i++)
-        ir_each_sym(t->dim[i], note_size, x);
-    return json_pack("{s:s, s:s}", "name", ir_shown(name ? name : ""), "type", ir_shown(ir_type_text(ctx, t)));
-}
-
-static void add_labels(json_t *value, const struct ir_labels *labels)
-{
+    const struct ir_labels *labels = ir_labels_of(f->module, name ? name : "");
     json_t *list = labels ? json_array() : NULL;
 
+    for (int i = 0; t->kind == IR_T_TENSOR && i < t->rank; i++)
+        ir_each_sym(t->dim[i], note_size, x);
     for (int i = 0; labels && i < labels->n; i++)
         json_array_append_new(list, json_string(ir_shown(labels->at[i])));
-    if (labels)
-        json_object_set_new(value, "labels", list);
+    return json_pack("{s:s, s:s, s:o*}", "name", ir_shown(name ? name : ""), "type",
+                     ir_shown(ir_type_text(f->module->ctx, t)), "labels", list);
 }
 
 static json_t *entry_of(struct info *x, struct ir_ctx *ctx, const struct ir_func *f)
@@ -201,12 +197,9 @@ static json_t *entry_of(struct info *x, struct ir_ctx *ctx, const struct ir_func
 
     for (int i = 0; i < f->body->nparams; i++)
         json_array_append_new(
-            in, value_of(x, ctx, f->input_names[i], f->version ? f->version->inputs[i] : f->body->params[i]->type));
-    for (int i = 0; i < f->body->last->nin; i++) {
-        json_t *value = value_of(x, ctx, ir_output_name(f, i), ir_entry_result(f, i, ir_sym(ctx, "?")));
-        add_labels(value, ir_labels_of(f->module, ir_output_name(f, i)));
-        json_array_append_new(out, value);
-    }
+            in, value_of(x, f, f->input_names[i], f->version ? f->version->inputs[i] : f->body->params[i]->type));
+    for (int i = 0; i < f->body->last->nin; i++)
+        json_array_append_new(out, value_of(x, f, ir_output_name(f, i), ir_entry_result(f, i, ir_sym(ctx, "?"))));
     return json_pack("{s:s, s:o, s:o}", "name", ir_shown(ir_entry_name(f)), "inputs", in, "outputs", out);
 }
 

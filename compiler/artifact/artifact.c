@@ -360,10 +360,10 @@ static void value_comment(FILE *f, struct ir_ctx *ctx, const char *what, int i, 
     fputc('\n', f);
 }
 
-/* The words that elements of an output stand for. */
-static void label_comment(FILE *f, const struct ir_module *m, const char *output)
+/* The words that elements of an input or output stand for. */
+static void label_comment(FILE *f, const struct ir_module *m, const char *name)
 {
-    const struct ir_labels *labels = ir_labels_of(m, output);
+    const struct ir_labels *labels = ir_labels_of(m, name);
     for (int i = 0; labels && i < labels->n; i++) {
         fprintf(f, " *           [%d]: ", i);
         put_comment(f, labels->at[i]);
@@ -415,8 +415,10 @@ static int ndefaults(const struct kn_entry *e)
 static void func_values(FILE *f, struct ir_ctx *ctx, const struct ir_func *fn)
 {
     const struct ir_version *v = fn->version;
-    for (int i = 0; i < fn->body->nparams; i++)
+    for (int i = 0; i < fn->body->nparams; i++) {
         value_comment(f, ctx, "in", i, fn->input_names[i], v ? v->inputs[i] : fn->body->params[i]->type);
+        label_comment(f, fn->module, fn->input_names[i]);
+    }
     if (!strcmp(ir_entry_name(fn), "main"))
         default_values(f, ctx, fn);
     for (int i = 0; i < fn->body->last->nin; i++) {

@@ -271,7 +271,7 @@ struct tcc_psignature plan_signature(struct plan_writer *w, const char *name, ir
     return x;
 }
 
-static struct tcc_psignature output_signature(struct plan_writer *w, const char *name, ir_type t)
+static struct tcc_psignature labelled(struct plan_writer *w, const char *name, ir_type t)
 {
     struct tcc_psignature x = plan_signature(w, name, t);
     const struct ir_labels *labels = ir_labels_of(w->p->module, name);
@@ -380,10 +380,10 @@ static void write_versions(struct plan_writer *w, int first)
     write_defaults(w, f, &x);
     x.inputs = (struct tcc_range){(uint32_t)w->signatures.n, (uint32_t)f->version->ninputs};
     for (int i = 0; i < f->version->ninputs; i++)
-        VEC_PUSH(w->ctx, w->signatures, plan_signature(w, f->input_names[i], f->version->inputs[i]));
+        VEC_PUSH(w->ctx, w->signatures, labelled(w, f->input_names[i], f->version->inputs[i]));
     x.outputs = (struct tcc_range){(uint32_t)w->signatures.n, (uint32_t)f->body->last->nin};
     for (int i = 0; i < f->body->last->nin; i++)
-        VEC_PUSH(w->ctx, w->signatures, output_signature(w, ir_output_name(f, i), ir_entry_result(f, i, w->unknown)));
+        VEC_PUSH(w->ctx, w->signatures, labelled(w, ir_output_name(f, i), ir_entry_result(f, i, w->unknown)));
     x.scratch = plan_expr(w, ir_const(w->ctx, 0));
     x.cases.first = (uint32_t)w->cases.n;
     for (int e = 0; e < p->nentries; e++) {
@@ -456,10 +456,10 @@ static void write_entry(struct plan_writer *w, const struct kn_entry *e)
     const struct ir_func *f = e->func;
     x.inputs = (struct tcc_range){(uint32_t)w->signatures.n, (uint32_t)e->ninputs};
     for (int i = 0; i < e->ninputs; i++)
-        VEC_PUSH(w->ctx, w->signatures, plan_signature(w, f->input_names[i], f->body->params[i]->type));
+        VEC_PUSH(w->ctx, w->signatures, labelled(w, f->input_names[i], f->body->params[i]->type));
     x.outputs = (struct tcc_range){(uint32_t)w->signatures.n, (uint32_t)e->noutputs};
     for (int i = 0; i < e->noutputs; i++)
-        VEC_PUSH(w->ctx, w->signatures, output_signature(w, ir_output_name(f, i), f->body->last->in[i].value->type));
+        VEC_PUSH(w->ctx, w->signatures, labelled(w, ir_output_name(f, i), f->body->last->in[i].value->type));
     x.input_buffers = plan_int_list(w, e->ninputs, e->input_buffers);
     x.output_buffers = plan_int_list(w, e->noutputs, e->output_buffers);
     int first = w->steps.n;

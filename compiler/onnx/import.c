@@ -38,8 +38,7 @@ static int graph_inputs(struct imp *im, const struct onnx_graph *g, int n, const
         names[n] = ir_intern(im->ctx, g->inputs[k].name);
         types[n] = imp_input_type(im, &g->inputs[k]);
         if (!types[n]) {
-            ir_error(im->ctx, &w,
-                     "input '%s': its type is missing or not supported (maps, sparse and opaque values are not)",
+            ir_error(im->ctx, &w, "input '%s': its type is missing or not supported (sparse and opaque values are not)",
                      names[n]);
             return -1;
         }
@@ -98,6 +97,13 @@ static bool check_outputs(struct imp *im)
     return true;
 }
 
+static void label(struct imp *im, const struct ir_value *v, const char *name)
+{
+    for (int i = 0; i < im->labels.n && !ir_labels_of(im->module, name); i++)
+        if (im->labels.at[i].value == v)
+            ir_labels_new(im->module, name, im->labels.at[i].n, im->labels.at[i].at);
+}
+
 static bool make_outputs(struct imp *im, struct ir_value **outs)
 {
     const struct onnx_graph *g = im->model->graph;
@@ -114,10 +120,10 @@ static bool make_outputs(struct imp *im, struct ir_value **outs)
             return false;
         }
     }
+    for (int k = 0; k < im->func->body->nparams; k++)
+        label(im, im->func->body->params[k], im->func->input_names[k]);
     for (size_t k = 0; k < g->output_count; k++)
-        for (int i = 0; i < im->labels.n && !ir_labels_of(im->module, names[k]); i++)
-            if (im->labels.at[i].value == outs[k])
-                ir_labels_new(im->module, names[k], im->labels.at[i].n, im->labels.at[i].at);
+        label(im, outs[k], names[k]);
     im->b.where = where_file(im);
     return ir_return(&im->b, (int)g->output_count, outs, names) != NULL;
 }

@@ -112,6 +112,9 @@ bool imp_user_attr(struct imp *im, const struct onnx_attr *a, struct ir_attr *to
 /* The node being imported as that library op, with its operands; results become its outputs. False after a message. */
 bool imp_lib_node(struct imp *im, const char *name, int nout, const ir_type *types, const struct ir_attr *more);
 
+/* x as elements of another type, strings included, is result 0. */
+bool imp_out_as(struct imp *im, struct ir_value *x, enum tcc_dtype to);
+
 /* Shared by families. imp_conv reads the node's window attributes. */
 struct ir_value *imp_conv(struct imp *im, struct ir_value *x, struct ir_value *w, struct ir_value *bias,
                           enum tcc_dtype to);
@@ -218,6 +221,8 @@ bool imp_attempt_refuse(struct imp *im, const struct imp_attempt *a, struct ir_b
 
 /* For operands of unknown rank or strings: the operator's form as a library op, if it has one (*done). False after a
  * message. */
+/* A list whose length, the rank of what has its elements as dims, is known only at run time. */
+bool imp_open_list(const struct ir_value *v);
 bool imp_dynamic(struct imp *im, const struct imp_row *row, bool *done);
 
 /* Of an operator that moves strings (strings.c): im->outs[k] has the shape of result k, its elements are bytes. *known

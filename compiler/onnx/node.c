@@ -206,11 +206,42 @@ static ir_expr dim_of(struct imp *im, const struct onnx_dim *d, const char *owne
     return ir_sym(im->ctx, name);
 }
 
+/* How many keys the reader of a model's map has, if it says so. */
+static ir_expr map_width(struct imp *im, const char *owner, ir_expr otherwise)
+{
+    const struct onnx_graph *g = im->model->graph;
+    for (size_t k = 0; owner && k < g->node_count; k++) {
+        const struct onnx_node *n = &g->nodes[k];
+        if (strcmp(n->op, "DictVectorizer") || n->input_count != 1 || strcmp(n->inputs[0], owner))
+            continue;
+        const struct onnx_attr *words = find_attr(n->attrs, n->attr_count, "string_vocabulary");
+        words = words ? words : find_attr(n->attrs, n->attr_count, "int64_vocabulary");
+        if (words && words->count)
+            return ir_const(im->ctx, (int64_t)words->count);
+    }
+    return otherwise;
+}
+
+/* A map is a row of its values, whose keys the operator that reads it says (op_ml.c), a sequence of maps rows of them.
+ */
 static ir_type type_of(struct imp *im, const struct onnx_type *t, const char *owner)
 {
+    static const struct onnx_dim any = {.value = -1, .param = ""};
     ir_expr dims[TCC_MAX_RANK];
     if (!t)
         return NULL;
+    if (t->kind == ONNX_TYPE_SEQUENCE && t->elem->kind == ONNX_TYPE_MAP)
+        t = t->elem;
+    if (t->kind == ONNX_TYPE_MAP) {
+        ir_type value = type_of(im, t->elem, NULL);
+        for (uint32_t k = 0; k < 2; k++)
+            dims[k] = dim_of(im, &any, owner, k);
+        dims[1] = map_width(im, owner, dims[1]);
+        return !value || value->kind != IR_T_TENSOR
+                   ? NULL
+                   : frontend_pinned_type(im->ctx, &im->pins,
+                                          ir_tensor_type(im->ctx, (enum tcc_dtype)value->dtype, 2, dims));
+    }
     if (t->kind == ONNX_TYPE_SEQUENCE || t->kind == ONNX_TYPE_OPTIONAL) {
         ir_type elem = type_of(im, t->elem, owner);
         if (!elem)

@@ -29,8 +29,24 @@ static bool known_tuples(struct imp *im, const struct ir_value *indices)
            imp_open_size(im, imp_dim(indices, rank - 1), NULL, "indices whose last dim is known only at run time");
 }
 
+/* By tuples of one index, of operands of any rank: a Gather along the first axis. */
+static bool gather_single(struct imp *im, struct ir_value *x)
+{
+    struct ir_value *index = imp_tensor(im, 1);
+    int rank = index ? imp_rank(index) : 0;
+    if (rank < 1 || !ir_is_value(imp_dim(index, rank - 1), 1) || imp_i(im, "batch_dims", 0))
+        return imp_tensor(im, 0) != NULL;
+    struct ir_value *in[] = {x, imp_reshape(im, index, rank - 1, index->type->dim)};
+    ir_type type = ir_unranked_type(im->ctx, imp_dtype(x));
+    struct ir_node *n = in[1] ? imp_lib(im, "dyn_gather", 2, in, 1, &type, NULL) : NULL;
+    return n && imp_out(im, 0, n->out[0]);
+}
+
 bool onnx_op_gather_nd(struct imp *im)
 {
+    struct ir_value *x = imp_in(im, 0);
+    if (x && x->type->kind == IR_T_TENSOR && imp_rank(x) < 0)
+        return gather_single(im, x);
     struct ir_value *in[] = {imp_tensor(im, 0), imp_tensor(im, 1)};
     return in[0] && in[1] && known_tuples(im, in[1]) &&
            imp_out(
@@ -61,9 +77,23 @@ bool onnx_op_scatter_elements(struct imp *im)
                           IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis), ir_attr_s(IR_ATTR_mode, mode))));
 }
 
+/* Updates have the rank that x and indices say. */
+static struct ir_value *updates(struct imp *im, const struct ir_value *x, const struct ir_value *indices)
+{
+    struct ir_value *v = imp_in(im, 2);
+    int64_t tuple;
+    if (!v || v->type->kind != IR_T_TENSOR || imp_rank(v) >= 0 || !x || !indices || imp_rank(indices) < 1 ||
+        !ir_is_const(imp_dim(indices, imp_rank(indices) - 1), &tuple))
+        return imp_tensor(im, 2);
+    ir_type type = imp_fresh_type(im, imp_dtype(v), imp_rank(x) + imp_rank(indices) - 1 - (int)tuple, NULL);
+    struct ir_node *n = imp_lib(im, "dyn_identity", 1, &v, 1, &type, NULL);
+    return n ? n->out[0] : NULL;
+}
+
 bool onnx_op_scatter_nd(struct imp *im)
 {
-    struct ir_value *in[] = {imp_tensor(im, 0), imp_tensor(im, 1), imp_tensor(im, 2)};
+    struct ir_value *in[] = {imp_tensor(im, 0), imp_tensor(im, 1), NULL};
+    in[2] = updates(im, in[0], in[1]);
     const char *mode = reduction(im);
     return in[0] && in[1] && in[2] && mode && known_tuples(im, in[1]) &&
            imp_out(im, 0, imp_op(im, IR_scatter_nd, 3, in, IR_ATTRS(ir_attr_s(IR_ATTR_mode, mode))));

@@ -168,6 +168,7 @@ static const struct {
     {"Expand", "dyn_expand", NULL, 0},
     {"Flatten", "dyn_flatten", NULL, 0},
     {"Gather", "dyn_gather", NULL, 0},
+    {"GatherElements", "dyn_gather_elements", NULL, 0},
     {"Pad", "dyn_pad", NULL, 0},
     {"ReduceL1", "dyn_reduce", "l1", 0},
     {"ReduceL2", "dyn_reduce", "l2", 0},
@@ -187,6 +188,7 @@ static const struct {
     {"Split", "dyn_split", NULL, 0},
     {"Squeeze", "dyn_squeeze", NULL, 0},
     {"Tile", "dyn_tile", NULL, 0},
+    {"TopK", "topk", NULL, 0},
     {"Transpose", "dyn_transpose", NULL, 0},
     {"Unsqueeze", "dyn_unsqueeze", NULL, 0},
     {"Where", "dyn_select", NULL, 1},
@@ -197,9 +199,14 @@ static bool is_dynamic(const struct ir_value *v)
     return v && v->type->kind == IR_T_TENSOR && !ir_is_tensor(v->type);
 }
 
+bool imp_open_list(const struct ir_value *v)
+{
+    return v && v->type->kind == IR_T_TENSOR && imp_rank(v) == 1 && !ir_is_const(imp_dim(v, 0), NULL);
+}
+
 bool imp_dynamic(struct imp *im, const struct imp_row *row, bool *done)
 {
-    bool any = false, known;
+    bool any = !strcmp(im->node->op, "Expand") && imp_open_list(imp_in(im, 1)), known;
     *done = false;
     for (int k = 0; k < imp_nin(im); k++)
         any |= is_dynamic(imp_in(im, k));
@@ -226,6 +233,8 @@ bool imp_dynamic(struct imp *im, const struct imp_row *row, bool *done)
             types[0] = ir_scalar_type(im->ctx, TCC_I64);
         else if (!strcmp(dynamics[k].op, "Shape"))
             types[0] = imp_fresh_type(im, TCC_I64, 1, NULL);
+        else if (!strcmp(dynamics[k].op, "TopK") && n > 1)
+            types[1] = imp_declared_result(im, 1, TCC_I64);
         *done = true;
         struct ir_attr kind = imp_user_text(im, "kind", dynamics[k].kind ? dynamics[k].kind : "");
         return imp_lib_node(im, dynamics[k].name, n, types, dynamics[k].kind ? IR_ATTRS(kind) : NULL);

@@ -39,6 +39,8 @@ bool onnx_op_rounding(struct imp *im)
 bool onnx_op_equal(struct imp *im)
 {
     struct ir_value *x = imp_in(im, 0), *y = imp_in(im, 1);
+    if (imp_has_unranked(im))
+        return imp_map_unranked(im, im->row);
     if (!x || !y || imp_rank(x) < 0 || imp_dtype(x) != TCC_STRING)
         return map2(im, IR_eq);
     return onnx_op_string_concat(im);
@@ -249,22 +251,21 @@ static bool convert_string(struct imp *im, struct ir_value *x, enum tcc_dtype to
     return n && imp_out(im, 0, n->out[0]);
 }
 
-static bool cast_to(struct imp *im, enum tcc_dtype to)
+bool imp_out_as(struct imp *im, struct ir_value *x, enum tcc_dtype to)
 {
-    struct ir_value *x = imp_in(im, 0);
     if (x && to != TCC_NONE && x->type->kind == IR_T_TENSOR && (to == TCC_STRING) != (imp_dtype(x) == TCC_STRING))
         return convert_string(im, x, to);
     if (x && x->type->kind == IR_T_TENSOR && to == imp_dtype(x))
         return imp_out(im, 0, x);
     if (x && to != TCC_NONE && x->type->kind == IR_T_TENSOR && imp_rank(x) < 0)
         return imp_out(im, 0, imp_map1_unranked(im, x, convert, to));
-    return imp_out(im, 0, convert(im, imp_tensor(im, 0), to));
+    return imp_out(im, 0, convert(im, x && ir_is_tensor(x->type) ? x : imp_tensor(im, 0), to));
 }
 
 bool onnx_op_cast(struct imp *im)
 {
     enum tcc_dtype to = imp_dtype_of(im, imp_i(im, "to", 0));
-    return to != TCC_NONE && cast_to(im, to);
+    return to != TCC_NONE && imp_out_as(im, imp_in(im, 0), to);
 }
 
 bool onnx_op_castlike(struct imp *im)
@@ -272,7 +273,7 @@ bool onnx_op_castlike(struct imp *im)
     struct ir_value *like = imp_in(im, 1);
     if (!like || like->type->kind != IR_T_TENSOR)
         return imp_bad(im, "operand 1 must be a tensor");
-    return cast_to(im, imp_dtype(like));
+    return imp_out_as(im, imp_in(im, 0), imp_dtype(like));
 }
 
 /* -- Constants */
@@ -329,12 +330,18 @@ bool onnx_op_constant_of_shape(struct imp *im)
     ir_expr dims[TCC_MAX_RANK];
     struct ir_tensor *one = a && a->type == ONNX_ATTR_TENSOR ? imp_tensor_data(im, a->tensor)
                                                              : imp_keep(im, ir_tensor_scalar_f(TCC_F32, 0));
-    int n = one ? imp_bound_exprs(im, imp_in(im, 0), TCC_MAX_RANK, 0, IMP_MAX_DIM, dims) : -1;
     int64_t sizes[TCC_MAX_RANK];
+    if (one && one->nelems != 1)
+        return imp_bad(im, "value has %lld elements, 1 is expected", (long long)one->nelems);
+    if (one && imp_open_list(imp_in(im, 0))) {
+        struct ir_value *in[] = {imp_const(im, ir_tensor_ref(one)), imp_in(im, 0)};
+        ir_type type = imp_declared_result(im, 0, one->dtype);
+        struct ir_node *wide = imp_lib(im, "dyn_expand", 2, in, 1, &type, NULL);
+        return wide && imp_out(im, 0, wide->out[0]);
+    }
+    int n = one ? imp_bound_exprs(im, imp_in(im, 0), TCC_MAX_RANK, 0, IMP_MAX_DIM, dims) : -1;
     if (n < 0)
         return false;
-    if (one->nelems != 1)
-        return imp_bad(im, "value has %lld elements, 1 is expected", (long long)one->nelems);
     bool fixed = true;
     for (int k = 0; k < n; k++) {
         fixed &= ir_is_const(dims[k], &sizes[k]);

@@ -22,7 +22,9 @@ bool onnx_op_columns(struct imp *im)
     static const char *const lists[] = {"offset", "scale", "imputed_value_floats", "imputed_value_int64s"};
     for (int k = 0; k < 4; k++) {
         int n = 0;
-        if (!imp_floats(im, lists[k], &n))
+        if (k < 3)
+            imp_floats(im, lists[k], &n);
+        else
             imp_ints(im, lists[k], &n);
         if (n > 1 && !fit_columns(im, lists[k], n))
             return false;
@@ -146,29 +148,88 @@ bool onnx_op_linear_regressor(struct imp *im)
     return imp_lib_node(im, "linear_regressor", 1, &t, NULL);
 }
 
-/* A sequence of maps from classes to probabilities: here the probabilities, whose columns have the classes' names. */
+/* -- Maps: a row of values each, whose columns have the keys as names */
+
+/* One of two lists of keys; NULL after a message. */
+static const char **keys_of(struct imp *im, const char *numbers, const char *words, int *n)
+{
+    int nwords;
+    const int64_t *number = imp_ints(im, numbers, n);
+    const struct onnx_str *word = imp_strs(im, words, &nwords);
+    if ((*n > 0) == (nwords > 0)) {
+        imp_bad(im, "either %s or %s is expected", numbers, words);
+        return NULL;
+    }
+    *n += nwords;
+    const char **at = IR_NEWN(im->ctx, *n, const char *);
+    for (int k = 0; k < *n; k++)
+        at[k] = nwords ? ir_internf(im->ctx, "%s", word[k].data) : ir_internf(im->ctx, "%lld", (long long)number[k]);
+    return at;
+}
+
+/* x, whose last axis has n elements; of strings a run checks it. */
+static struct ir_value *columns(struct imp *im, struct ir_value *x, int n, const char *otherwise)
+{
+    ir_expr dims[TCC_MAX_RANK] = {NULL};
+    const char *what[TCC_MAX_RANK] = {NULL};
+    if (!ir_is_tensor(x->type))
+        return imp_assume(im, IR_EQ, imp_dim(x, imp_rank(x) - 1), ir_const(im->ctx, n), "%s", otherwise) ? x : NULL;
+    dims[imp_rank(x) - 1] = ir_const(im->ctx, n);
+    what[imp_rank(x) - 1] = otherwise;
+    return imp_with_dims(im, x, dims, what);
+}
+
+/* A sequence of maps from classes to probabilities: here the probabilities. */
 bool onnx_op_zipmap(struct imp *im)
 {
     struct ir_value *x = imp_tensor(im, 0);
-    ir_expr dims[TCC_MAX_RANK] = {NULL};
-    const char *what[TCC_MAX_RANK] = {NULL};
-    int n, nwords;
+    int n;
     if (!x)
         return false;
-    const int64_t *numbers = imp_ints(im, "classlabels_int64s", &n);
-    const struct onnx_str *words = imp_strs(im, "classlabels_strings", &nwords);
     if (imp_rank(x) != 1 && imp_rank(x) != 2)
         return imp_bad(im, "x[n, classes] is expected, got %s", ir_type_text(im->ctx, x->type));
-    if ((n > 0) == (nwords > 0))
-        return imp_bad(im, "either classlabels_int64s or classlabels_strings is expected");
-    n += nwords;
-    const char **at = IR_NEWN(im->ctx, n, const char *);
-    for (int k = 0; k < n; k++)
-        at[k] = nwords ? ir_internf(im->ctx, "%s", words[k].data) : ir_internf(im->ctx, "%lld", (long long)numbers[k]);
-    dims[imp_rank(x) - 1] = ir_const(im->ctx, n);
-    what[imp_rank(x) - 1] = "there are more or fewer columns than classes";
-    x = imp_with_dims(im, x, dims, what);
+    const char **at = keys_of(im, "classlabels_int64s", "classlabels_strings", &n);
+    x = at ? columns(im, x, n, "there are more or fewer columns than classes") : NULL;
     if (x)
         VEC_PUSH(im->ctx, im->labels, (struct imp_labels){x, n, at});
     return imp_out(im, 0, x);
+}
+
+static bool is_map(struct imp *im, const struct ir_value *x)
+{
+    return (x && x->type->kind == IR_T_TENSOR && imp_rank(x) == 2) ||
+           imp_bad(im, "a map is expected, got %s", x ? ir_type_text(im->ctx, x->type) : "nothing");
+}
+
+/* What a map has for each word of a vocabulary, 0 where it has nothing: who gives the map's row puts it there. */
+bool onnx_op_dict_vectorizer(struct imp *im)
+{
+    struct ir_value *x = imp_in(im, 0);
+    int n;
+    const char **at = is_map(im, x) ? keys_of(im, "int64_vocabulary", "string_vocabulary", &n) : NULL;
+    if (!at)
+        return false;
+    VEC_PUSH(im->ctx, im->labels, (struct imp_labels){x, n, at});
+    return imp_out(im, 0, columns(im, x, n, "there are more or fewer columns than words of the vocabulary"));
+}
+
+/* The values in the order of their keys; sparse: those of the keys 0 to max_map - 1. */
+bool onnx_op_cast_map(struct imp *im)
+{
+    static const enum tcc_dtype types[] = {TCC_F32, TCC_I64, TCC_STRING};
+    static const char *const names[] = {"TO_FLOAT", "TO_INT64", "TO_STRING"};
+    struct ir_value *x = imp_in(im, 0);
+    const char *to = imp_s(im, "cast_to", "TO_FLOAT");
+    int64_t most = imp_i(im, "max_map", 1);
+    int k = 0;
+    if (!is_map(im, x))
+        return false;
+    if (!strcmp(imp_s(im, "map_form", "DENSE"), "SPARSE")) {
+        if (most < 1 || most > IMP_MAX_DIM)
+            return imp_bad(im, "max_map is %lld, a size is expected", (long long)most);
+        x = columns(im, x, (int)most, "there are more or fewer columns than max_map");
+    }
+    while (k < 2 && strcmp(names[k], to))
+        k++;
+    return x && imp_out_as(im, x, types[k]);
 }

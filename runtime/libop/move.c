@@ -134,6 +134,40 @@ int tccrt_lib_dyn_gather(struct tcc_lib_call *call)
     return TCC_OK;
 }
 
+/* (x, indices) attr axis: numpy.take_along_axis; negative indices count from the end */
+int tccrt_lib_dyn_gather_elements(struct tcc_lib_call *call)
+{
+    const struct tcc_tensor *x, *index;
+    int64_t at[TCC_MAX_RANK] = {0}, strides[TCC_MAX_RANK];
+    int axis, status;
+    void *y;
+
+    if ((status = lib_need(call, 0, -1, 0, &x)) || (status = lib_need(call, 1, x->rank, LIB_NUMBER, &index)))
+        return status;
+    if ((axis = lib_axis(lib_int(call, "axis", 0), x->rank)) < 0)
+        return LIB_FAIL(call, "axis %lld is outside a tensor of rank %d", (long long)lib_int(call, "axis", 0), x->rank);
+    for (int a = 0; a < x->rank; a++)
+        if (a != axis && index->dims[a] > x->dims[a])
+            return LIB_FAIL(call, "more indices than elements along axis %d", a);
+    lib_strides(x, x->rank, x->dims, strides);
+    if (!(y = lib_out(call, 0, x->dtype, x->rank, index->dims)))
+        return TCC_EENV;
+    for (int64_t i = 0, n = lib_count(index); i < n; i++) {
+        int64_t k = lib_get_int(index, i), length = x->dims[axis], from = 0;
+
+        k += k < 0 ? length : 0;
+        if (k < 0 || k >= length)
+            return call->host->fail(call, TCC_EINDEX, "index %lld is outside [%lld, %lld)",
+                                    (long long)lib_get_int(index, i), -(long long)length, (long long)length);
+        for (int a = 0; a < x->rank; a++)
+            from += (a == axis ? k : at[a]) * strides[a];
+        if (!lib_copy(y, i, x, from))
+            return LIB_NO_MEMORY(call);
+        lib_next(x->rank, index->dims, at);
+    }
+    return TCC_OK;
+}
+
 /* (x...) attr axis */
 int tccrt_lib_dyn_concat(struct tcc_lib_call *call)
 {

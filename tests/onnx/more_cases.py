@@ -141,6 +141,19 @@ def keras_gru_scan():
     return nodes, {"x": draw(2, 5, 3)}, constants, {"y": ["B", "T", 8], "fh": ["B", 4], "bh": ["B", 4]}
 
 
+def ranks_of_branches(flag):
+    """Of two branches one puts an axis in between, as in scikit-learn's imputer by neighbours: what picks by order and by place takes either."""
+    def case():
+        either = {"then_branch": graph_of([("Unsqueeze", "x one", "t")], [], [("t", T.FLOAT)]), "else_branch": graph_of([("Identity", "x", "e")], [], [("e", T.FLOAT)])}
+        nodes = [("If", "c", "z", either), ("TopK", "z two", "best at", {"largest": 0}), ("GatherND", "z rows", "some"), ("GatherElements", "some at", "taken", {"axis": 1 + flag}),
+                 ("Shape", "taken", "sizes"), ("ConstantOfShape", "sizes", "ones", {"value": numpy_helper.from_array(np.float32([1]))}), ("Expand", "half sizes", "halves"), ("Equal", "taken best", "same"),
+                 ("Where", "same ones halves", "weights"), ("ReduceSum", "weights last", "sums", {"keepdims": 0}), ("Reshape", "sums whole", "list"), ("ScatterND", "old rows sums" if not flag else "old rows list", "y")]
+        constants = {"one": i64(1), "two": i64(2), "rows": np.array([[0], [1], [2]], np.int64), "half": np.float32(0.5), "last": i64(-1), "whole": i64(-1), "old": np.zeros(3, np.float32)}
+        return nodes, {"c": np.array(flag), "x": draw(3, 5)}, constants, {"y": [3]}
+    case.__name__ = f"ranks_of_branches_{'then' if flag else 'else'}"
+    return case
+
+
 def write(folder, case):
     nodes, inputs, constants, outputs = case()
     info = lambda name, a, dims: h.make_tensor_value_info(name, h.np_dtype_to_tensor_dtype(a.dtype), dims)
@@ -159,6 +172,6 @@ def write(folder, case):
 one_step = [recurrent(op, gates, length, batch, hidden, direction=direction) for op, gates in (("RNN", 1), ("GRU", 3), ("LSTM", 4))
             for direction in ("bidirectional", "reverse") for length, batch, hidden in ((1, 2, 3), (1, 1, 1), (2, 1, 1))]
 
-for case in (slice_by_sliced_offsets, broadcast_counted_rows, shrink_integers, compress_by_a_constant, empty_of_unknown_size, string_outputs, string_operands, string_branches, keras_lstm_loop, keras_gru_scan,
+for case in (slice_by_sliced_offsets, broadcast_counted_rows, shrink_integers, compress_by_a_constant, empty_of_unknown_size, string_outputs, string_operands, string_branches, keras_lstm_loop, keras_gru_scan, ranks_of_branches(True), ranks_of_branches(False),
              *one_step):
     write(sys.argv[1], case)

@@ -164,7 +164,7 @@ on_trial()
 ELSEWHERE = {**dict.fromkeys("Constant If Loop".split(), "hold graphs or tensors: the official suite and tests/regions"),
              **dict.fromkeys("RandomNormal RandomNormalLike RandomUniform RandomUniformLike".split(), "random numbers: tests/onnx/contrib_cases.py"),
              **dict.fromkeys("ConvTranspose MaxRoiPool".split(), "version 1 is opset 7's too, and the reference evaluator can't: version_cases.py")}
-REFUSED = {("ai.onnx.ml", "CastMap", 1): "its operand is a map", ("ai.onnx.ml", "DictVectorizer", 1): "its operand is a map"}
+REFUSED = {}
 
 
 def model_of(node, inputs, constants, results, opset, names=None):

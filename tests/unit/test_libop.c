@@ -213,6 +213,9 @@ START_TEST(moves)
     RUN("dyn_gather", IN(STRINGS("a", "bc", "d"), I64(V(-1, 1, 1), 3)), 1, NO_ATTRS);
     WANT_STRINGS(0, "d", "bc", "bc");
     FAILS("outside", "dyn_gather", IN(STRINGS("a"), I64(V(1), 1)), 1, NO_ATTRS);
+    RUN("dyn_gather_elements", IN(F32(V(1, 2, 3, 4), 2, 2), I64(V(0, -1, 1, 0), 2, 2)), 1, ATTRS(A_INTS("axis", 1)));
+    WANT_F32(0, V(1, 2, 4, 3), 2, 2);
+    FAILS("outside", "dyn_gather_elements", IN(STRINGS("a"), I64(V(1), 1)), 1, NO_ATTRS);
     RUN("dyn_concat", IN(F32(V(1, 2), 2, 1), F32(V(3, 4, 5, 6), 2, 2)), 1, ATTRS(A_INTS("axis", -1)));
     WANT_F32(0, V(1, 3, 4, 2, 5, 6), 2, 3);
     RUN("dyn_pad", IN(F32(V(1, 2, 3), 3), I64(V(2, 1), 2)), 1, ATTRS(A_STRINGS("mode", "reflect")));

@@ -206,17 +206,19 @@ static void model_free(PyObject *self)
  * ----------------------------------------------------------------------------------------------------------- */
 
 /* None: it has no labels. */
-static PyObject *labels_of(const struct tccrt_model *m, const char *entry, int i)
+static PyObject *labels_of(const struct tccrt_model *m, const char *entry, int i, bool output)
 {
+    const char *(*label)(const struct tccrt_model *, const char *, int, int) =
+        output ? tccrt_output_label : tccrt_input_label;
     int n = 0;
-    while (tccrt_output_label(m, entry, i, n))
+    while (label(m, entry, i, n))
         n++;
     if (!n)
         return Py_NewRef(Py_None);
     PyObject *labels = PyTuple_New(n);
     for (int k = 0; labels && k < n; k++) {
-        PyObject *word = PyUnicode_DecodeUTF8(tccrt_output_label(m, entry, i, k),
-                                              (Py_ssize_t)strlen(tccrt_output_label(m, entry, i, k)), "replace");
+        const char *text = label(m, entry, i, k);
+        PyObject *word = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
         if (!word || PyTuple_SetItem(labels, k, word)) {
             Py_DECREF(labels);
             return NULL;
@@ -225,12 +227,13 @@ static PyObject *labels_of(const struct tccrt_model *m, const char *entry, int i
     return labels;
 }
 
-/* of: whose outputs they are; NULL: they are inputs. */
-static PyObject *infos(const struct tccrt_model *of, const char *entry, int n, const struct tccrt_value_info *list)
+/* of: whose inputs or outputs they are; NULL: inputs that may be left out. */
+static PyObject *infos(const struct tccrt_model *of, const char *entry, int n, const struct tccrt_value_info *list,
+                       bool output)
 {
     PyObject *all = PyTuple_New(n);
     for (int i = 0; all && i < n; i++) {
-        PyObject *labels = of ? labels_of(of, entry, i) : Py_NewRef(Py_None),
+        PyObject *labels = of ? labels_of(of, entry, i, output) : Py_NewRef(Py_None),
                  *x = labels ? py_info(&list[i], labels) : NULL;
         Py_XDECREF(labels);
         if (!x || PyTuple_SetItem(all, i, x)) {
@@ -244,8 +247,9 @@ static PyObject *infos(const struct tccrt_model *of, const char *entry, int n, c
 static PyObject *model_signature(PyObject *self, PyObject *name)
 {
     const struct entry *e = py_find_entry((struct model *)self, name);
-    PyObject *in = e ? infos(NULL, e->name, e->nin, e->in) : NULL,
-             *out = in ? infos(((struct model *)self)->m, e->name, e->nout, e->out) : NULL;
+    const struct tccrt_model *m = ((struct model *)self)->m;
+    PyObject *in = e ? infos(m, e->name, e->nin, e->in, false) : NULL,
+             *out = in ? infos(m, e->name, e->nout, e->out, true) : NULL;
     PyObject *both = out ? PyTuple_Pack(2, in, out) : NULL;
     Py_XDECREF(in);
     Py_XDECREF(out);
@@ -256,7 +260,8 @@ static PyObject *model_defaults(PyObject *self, void *unused)
 {
     const struct model *m = (struct model *)self;
     (void)unused;
-    return m->nentries ? infos(NULL, NULL, m->entries->ndefaults, m->entries->in + m->entries->nin) : PyTuple_New(0);
+    return m->nentries ? infos(NULL, NULL, m->entries->ndefaults, m->entries->in + m->entries->nin, false)
+                       : PyTuple_New(0);
 }
 
 static PyObject *model_entries(PyObject *self, void *unused)
