@@ -115,6 +115,8 @@ bool imp_lib_node(struct imp *im, const char *name, int nout, const ir_type *typ
 /* x as elements of another type, strings included, is result 0. */
 bool imp_out_as(struct imp *im, struct ir_value *x, enum tcc_dtype to);
 
+/* The transform of x[.., 1 or 2] along an axis, and its inverse; of real numbers, half of it (op_signal.c). */
+struct ir_value *imp_transform(struct imp *im, struct ir_value *x, int axis, bool inverse, bool real);
 /* Shared by families. imp_conv reads the node's window attributes. */
 struct ir_value *imp_conv(struct imp *im, struct ir_value *x, struct ir_value *w, struct ir_value *bias,
                           enum tcc_dtype to);

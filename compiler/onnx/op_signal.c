@@ -171,8 +171,7 @@ bool onnx_op_bitcast(struct imp *im)
 
 /* -- Rfft, Irfft of com.microsoft: transforms of real numbers along the last signal_ndim axes, one after the other */
 
-/* One of them: x [.., 1 or 2]. */
-static struct ir_value *transform(struct imp *im, struct ir_value *x, int axis, bool inverse, bool real)
+struct ir_value *imp_transform(struct imp *im, struct ir_value *x, int axis, bool inverse, bool real)
 {
     const struct ir_attr words[] = {imp_user_int(im, "axis", axis), imp_user_int(im, "inverse", inverse),
                                     imp_user_int(im, "onesided", real)};
@@ -206,11 +205,11 @@ bool onnx_op_rfft(struct imp *im)
     if (n < 1 || n > imp_rank(x) - arg || (arg && !ir_is_value(imp_dim(x, imp_rank(x) - 1), 2)))
         return imp_bad(im, "%s with %lld signal axes", ir_type_text(im->ctx, x->type), (long long)n);
     if (!arg)
-        x = transform(im, imp_unsqueeze(im, x, 1, &last), imp_rank(x) - 1, false, true);
+        x = imp_transform(im, imp_unsqueeze(im, x, 1, &last), imp_rank(x) - 1, false, true);
     for (int64_t k = 2; x && k <= n; k++)
-        x = transform(im, x, imp_rank(x) - 1 - (int)k, arg, false);
+        x = imp_transform(im, x, imp_rank(x) - 1 - (int)k, arg, false);
     if (!arg || !x)
         return imp_out(im, 0, x);
     last = imp_rank(x) - 1;
-    return imp_out(im, 0, imp_squeeze(im, transform(im, x, imp_rank(x) - 2, true, true), 1, &last));
+    return imp_out(im, 0, imp_squeeze(im, imp_transform(im, x, imp_rank(x) - 2, true, true), 1, &last));
 }

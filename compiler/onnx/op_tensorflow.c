@@ -14,12 +14,111 @@ bool onnx_op_erfc(struct imp *im)
     return x && imp_out(im, 0, imp_cast(im, imp_erfc(im, imp_wide(im, x)), imp_dtype(x)));
 }
 
-/* A complex tensor is two of floats for tf2onnx, one behind the other on a first axis. */
+/* One of library op special's functions. */
+bool onnx_op_tf_special(struct imp *im)
+{
+    static const char *const names[][2] = {
+        {"BesselI0", "i0"},     {"BesselI0e", "i0e"}, {"BesselI1", "i1"},   {"BesselI1e", "i1e"},
+        {"Digamma", "digamma"}, {"Erfinv", "erfinv"}, {"Lgamma", "lgamma"}, {"Ndtri", "ndtri"},
+    };
+    struct ir_value *x = imp_tensor(im, 0);
+    int k = 0;
+    if (!x)
+        return false;
+    while (strcmp(names[k][0], im->node->op))
+        k++;
+    return imp_lib_node(im, "special", 1, &x->type, IR_ATTRS(imp_user_text(im, "function", names[k][1])));
+}
+
+/* `arg`: 0 the inverse, 1 Cholesky's factor. A matrix that has none is an error of the run, as in TensorFlow. */
+bool onnx_op_tf_matrix(struct imp *im)
+{
+    struct ir_value *x = imp_tensor(im, 0);
+    if (!x)
+        return false;
+    if (imp_rank(x) < 2 || imp_i(im, "adjoint", 0))
+        return imp_unsupported(im, "no matrices, or the adjoint of them");
+    ir_type types[] = {x->type, ir_tensor_type(im->ctx, TCC_I32, imp_rank(x) - 2, x->type->dim)};
+    return imp_lib_node(im, im->row->arg ? "cholesky" : "inverse", 2, types, IR_ATTRS(imp_user_int(im, "check", 1)));
+}
+
+/* How many of the boundaries, which ascend, are not above x. */
+bool onnx_op_tf_bucketize(struct imp *im)
+{
+    struct ir_value *x = imp_cast(im, imp_tensor(im, 0), TCC_F32);
+    int n, rank = x ? imp_rank(x) : 0;
+    const float *given = imp_floats(im, "boundaries", &n);
+    int64_t last = rank, count = n;
+    if (!x || rank == TCC_MAX_RANK)
+        return false;
+    struct ir_tensor *t = imp_keep(im, ir_tensor_new(TCC_F32, 1, &count));
+    if (n)
+        memcpy((void *)(uintptr_t)t->data, given, (size_t)n * sizeof *given);
+    struct ir_value *right = imp_const(im, ir_tensor_ref(t));
+    struct ir_value *reached = imp_bin(im, IR_ge, imp_unsqueeze(im, x, 1, &last), right);
+    return imp_out(im, 0, imp_reduce(im, IR_reduce_sum, imp_cast(im, reached, TCC_I32), 1, &last, false));
+}
+
+/*
+ * A complex tensor inside of a model is the sequence of its two parts, so that what knows nothing of complex numbers
+ * refuses it.
+ */
+bool onnx_op_tf_complex(struct imp *im)
+{
+    struct ir_value *part[] = {imp_tensor(im, 0), imp_tensor(im, 1)};
+    return part[0] && part[1] && imp_out(im, 0, imp_sequence(im, 2, part));
+}
+
+/* `arg`: 0 the real part, 1 the imaginary one. */
+bool onnx_op_tf_part(struct imp *im)
+{
+    struct ir_value *z = imp_in(im, 0);
+    const struct imp_items *parts = z ? imp_items_of(im, z) : NULL;
+    if (!parts || parts->n != 2)
+        return imp_unsupported(im, "complex numbers that neither RFFT nor Complex made");
+    return imp_out(im, 0, parts->at[im->row->arg]);
+}
+
+/* x, cut or filled with zeros to a length along its last axis. */
+static struct ir_value *of_length(struct imp *im, struct ir_value *x, int64_t length)
+{
+    int rank = imp_rank(x);
+    ir_expr zero = ir_const(im->ctx, 0), none[TCC_MAX_RANK], more[TCC_MAX_RANK];
+    ir_expr want = ir_const(im->ctx, length), has = imp_dim(x, rank - 1);
+    if (has == want)
+        return x;
+    for (int k = 0; k < rank; k++)
+        none[k] = more[k] = zero;
+    more[rank - 1] = ir_max(im->ctx, zero, ir_sub(im->ctx, want, has));
+    return imp_slice1(im, imp_pad(im, x, imp_like(im, x, 0), none, more, "constant"), rank - 1, zero, want);
+}
+
+bool onnx_op_tf_rfft(struct imp *im)
+{
+    struct ir_value *x = imp_wide(im, imp_tensor(im, 0)), *part[2];
+    int64_t length, last = x ? imp_rank(x) : 0;
+    if (!x)
+        return false;
+    if (!last || !imp_is_float(x) || imp_ints_of(im, imp_in(im, 1), 1, &length) != 1 || length < 1)
+        return imp_unsupported(im, "a length that is known only at run time, or no floats");
+    x = of_length(im, x, length);
+    x = x ? imp_transform(im, imp_unsqueeze(im, x, 1, &last), (int)last - 1, false, true) : NULL;
+    for (int k = 0; k < 2; k++) {
+        part[k] = x ? imp_slice1(im, x, (int)last, ir_const(im->ctx, k), ir_const(im->ctx, 1)) : NULL;
+        part[k] = part[k] ? imp_squeeze(im, part[k], 1, &last) : NULL;
+    }
+    return part[0] && part[1] && imp_out(im, 0, imp_sequence(im, 2, part));
+}
+
+/* As an input a complex tensor is two of floats for tf2onnx, one behind the other on a first axis. */
 bool onnx_op_complex_abs(struct imp *im)
 {
-    struct ir_value *x = imp_tensor(im, 0), *part[2];
+    struct ir_value *x = imp_in(im, 0), *part[2];
+    const struct imp_items *parts = x ? imp_items_of(im, x) : NULL;
     int64_t first = 0;
-    if (!x)
+    if (parts && parts->n == 2)
+        return imp_out(im, 0, imp_hypot(im, parts->at[0], parts->at[1]));
+    if (!(x = imp_tensor(im, 0)))
         return false;
     if (!imp_is_float(x) || imp_rank(x) < 1 || ir_expr_eq(im->ctx, imp_dim(x, 0), ir_const(im->ctx, 2)) == IR_NO)
         return imp_bad(im, "%s; floats whose first axis has real and imaginary parts are expected",

@@ -34,6 +34,10 @@ CASES = {       # operator, _ and what of it: (domain, operands, type of the res
     "ZipMap": (ML, [f(4, 3)], T.FLOAT, dict(classlabels_strings=["a", "b", "c"])),
     "ZipMap_row": (ML, [f(2)], T.FLOAT, dict(classlabels_int64s=[0, 1])),
     "Erfc": (TF, [f(3, 5)], T.FLOAT, {}),
+    **{op: (TF, [f(3, 5)], T.FLOAT, {}) for op in "BesselI0 BesselI1e Digamma Expm1 Lgamma".split()},
+    **{op: (TF, [np.abs(f(3, 5)) / 4], T.FLOAT, {}) for op in "Erfinv Log1p Ndtri".split()},
+    "Bucketize": (TF, [f(3, 5)], T.INT32, dict(boundaries=[-1.0, 0.0, 0.5])),
+    "MatrixInverse": (TF, [f(2, 4, 4)], T.FLOAT, {}),
     "ComplexAbs": (TF, [f(2, 3, 4)], T.FLOAT, {}),
     "Dilation2D": (TF, [f(2, 5, 6, 3), f(3, 2, 3)], T.FLOAT, dict(strides=[1, 2, 1, 1], rates=[1, 1, 2, 1], padding="SAME")),
     "Dilation2D_valid": (TF, [f(2, 5, 6, 3), f(3, 2, 3)], T.FLOAT, dict(strides=[1, 2, 3, 1], rates=[1, 1, 1, 1], padding="VALID")),
@@ -50,6 +54,14 @@ def one_vs_rest():
     graph = h.make_graph(nodes, "one_vs_rest", [h.make_tensor_value_info("x", T.FLOAT, ["N", 12])], [h.make_tensor_value_info("y", T.INT64, None)],
                          [h.make_tensor("one", T.INT64, [1], [1]), h.make_tensor("two", T.INT64, [1], [2])])
     return h.make_model(graph, opset_imports=[h.make_opsetid("", 17), h.make_opsetid(ML, 1)], ir_version=9), {"x": f(5, 12)}
+
+
+def transform():
+    """What tf2onnx leaves of complex numbers inside of a model."""
+    nodes = [h.make_node("RFFT", ["x", "n"], ["z"], domain=TF), h.make_node("Real", ["z"], ["a"], domain=TF), h.make_node("Imag", ["z"], ["b"], domain=TF),
+             h.make_node("Complex", ["b", "a"], ["w"], domain=TF), h.make_node("ComplexAbs", ["w"], ["m"], domain=TF), h.make_node("Imag", ["w"], ["c"], domain=TF), h.make_node("Add", ["m", "c"], ["y"])]
+    graph = h.make_graph(nodes, "transform", [h.make_tensor_value_info("x", T.FLOAT, [3, 10])], [h.make_tensor_value_info("y", T.FLOAT, None)], [h.make_tensor("n", T.INT32, [1], [8])])
+    return h.make_model(graph, opset_imports=[h.make_opsetid("", 17), h.make_opsetid(TF, 1)], ir_version=9), {"x": f(3, 10)}
 
 
 def one_node(op, opset, operands, **attrs):
@@ -127,6 +139,7 @@ MODELS = {      # what once fell, and is no operator by itself
     "old_softplus": lambda: one_node("ParametricSoftplus", 7, {"x": f(3, 4)}, alpha=2.0, beta=0.5),
     "old_tanh": lambda: one_node("ScaledTanh", 7, {"x": f(3, 4)}, alpha=2.0, beta=0.5),
     "old_mvn": lambda: one_node("MeanVarianceNormalization", 7, {"x": f(2, 3, 4, 5)}, across_channels=1),
+    "transform": transform,
     "old_elements": lambda: one_node("BatchNormalization", 6, {"x": f(2, 3, 4), "s": f(3, 4), "b": f(3, 4), "m": f(3, 4), "v": abs(f(3, 4))}, spatial=0),
     "features_of_rows": lambda: (h.make_model(h.make_graph([h.make_node("ArrayFeatureExtractor", ["x", "i"], ["y"], domain=ML)], "g",
                                  [h.make_tensor_value_info("x", T.FLOAT, [2, 1, 4]), h.make_tensor_value_info("i", T.INT64, [3])], [h.make_tensor_value_info("y", T.FLOAT, None)]),
