@@ -71,8 +71,9 @@ static bool transposed_shape(struct pt2 *p, const struct window *w, const struct
 /* convolution, conv1d..3d; conv_transpose1d..3d (arg 1). Without a batch, one of 1. */
 bool aten_conv(struct pt2 *p)
 {
-    struct ir_value *x = pt2_need(p, "input"), *w = x ? pt2_need(p, "weight") : NULL,
-                    *bias = w ? pt2_t(p, "bias") : NULL, *y;
+    struct ir_value *x = pt2_need(p, "input"), *w = x ? pt2_need(p, "weight") : NULL, *y;
+    /* Of the four products of complex numbers two have it, a part each. */
+    struct ir_value *bias = w && p->part[0] != PT2_IMAGINARY ? pt2_t(p, "bias") : NULL;
     struct window win;
     ir_expr shape[SPATIAL];
     int64_t groups = pt2_i(p, "groups", 1), front = 0;

@@ -145,6 +145,12 @@ case("nonzero_numpy", lambda x: torch.nonzero(x, as_tuple=True), torch.tensor([[
 case("nearest_exact_3d", lambda x: F.interpolate(x, scale_factor=1.5, mode="nearest-exact"), t(1, 2, 3, 4, 2))
 case("normal_fixed", lambda m: (torch.normal(m, torch.zeros(3)), torch.normal(m, 0.0), torch.empty(4).normal_(2.0, 0.0)), t(2, 3))
 case("multinomial_sure", lambda w: (torch.multinomial(w, 3), torch.multinomial(w[1], 4, True) * 0), torch.tensor([[0, 1e-30, 1, 1e30], [1e30, 0, 1e-30, 1.0]]))
+# -- Complex convolutions
+z = lambda *shape: torch.complex(t(*shape), t(*shape))
+case("complex_conv1d", lambda x, w, b: (F.conv1d(x, w, b), F.conv1d(x[0], w, b, padding=1)), z(2, 2, 4), z(3, 2, 2), z(3))
+case("complex_conv2d", lambda x, w, b: F.conv2d(x, w, b, padding=1), z(1, 2, 4, 3), z(2, 2, 2, 2), z(2))
+case("complex_conv_transpose2d", lambda x, w, b: F.conv_transpose2d(x, w, b, 2), z(1, 2, 3, 2), z(2, 3, 2, 2), z(3))
+case("complex_conv_groups", lambda x, w, b: F.conv1d(x, w, b, 2, 1, 2, 2), z(1, 4, 7), z(4, 2, 3), z(4))
 
 if __name__ == "__main__":
     sys.exit(main())
