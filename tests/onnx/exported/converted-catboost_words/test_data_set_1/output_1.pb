@@ -1,0 +1,1 @@
+BprobabilitiesJ0S?@Ÿ3>

@@ -1,0 +1,1 @@
+BprobabilitiesJwÒ>¬ëœ>H>
