@@ -408,7 +408,7 @@ static void take_result(struct stage_run *r, int i)
         extreme ? extreme : loops_acc_result(r->e, r->acc[i], r->segments.n, r->lane_dim >= 0);
 }
 
-static void run_stage(struct em *e, const struct kn_stage *s)
+void loops_run_stage(struct em *e, const struct kn_stage *s)
 {
     struct stage_run *r = IR_NEW(e->ctx, struct stage_run);
     if (!s->inner) {
@@ -455,7 +455,7 @@ static void run_rows(struct em *e, int dim, V first)
         for (int i = 0; i < per; i++)
             take_result(r, row * per + i);
         for (int s = 1; s < e->k->nstages; s++)
-            run_stage(e, &e->k->stages[s]);
+            loops_run_stage(e, &e->k->stages[s]);
     }
 }
 
@@ -467,7 +467,7 @@ static void run_point(void *user, int segment)
     (void)segment;
     em_forget(e, 0, e->k->ninsns);
     for (int i = e->combining ? combine : 0; i < last; i++)
-        run_stage(e, &e->k->stages[i]);
+        loops_run_stage(e, &e->k->stages[i]);
 }
 
 /* -- Outer dims ----------------------------------------------------------------------------------------- */

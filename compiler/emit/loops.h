@@ -40,9 +40,11 @@ LLVMValueRef loops_acc_result(struct em *e, struct loops_acc *a, int n, bool fol
 LLVMValueRef loops_acc_extreme(const struct loops_acc *all, int stride, int i);
 /* The other outer dim along which some load is consecutive, when lanes along v would gather it; -1: none. */
 int loops_transpose_dim(struct ir_ctx *ctx, const struct em_machine *m, const struct kn_kernel *k, int v, int width);
-/* Is instruction i then a load that is consecutive along that one? */
+/* Is instruction i then a load that is consecutive along that one (or of a sum that is taken along it)? */
 bool loops_transposes(struct ir_ctx *ctx, const struct em_machine *m, const struct kn_kernel *k, int i, int v,
                       int width);
+/* A stage at the outer point, or the vector of them, that is set. */
+void loops_run_stage(struct em *e, const struct kn_stage *s);
 /* The tile's points of that dim, for the lanes that are set: blocks of W x W in registers, then point(user, 0) by
  * itself. */
 void loops_run_transposed(struct em *e, int u, const struct em_tiles *t, int lanes,

@@ -3,6 +3,9 @@
  * Transposes in loop nests: a load whose consecutive elements lie along another outer dim (u) than the one in lanes (v)
  * is done for W x W points at once: W vectors along u, one per lane of v, are transposed in registers and give the
  * load's value for W steps of u. Without it each element would be gathered from a cache line of its own.
+ *
+ * Sums of such loads over inner dims (a window over channels of a plain layout, whose results are wanted in blocks of
+ * channels) are taken with lanes along u as well, for one point of v after the other; the sums are what is transposed.
  */
 #include "compiler/emit/loops.h"
 
@@ -27,13 +30,44 @@ static bool wants_transpose(struct ir_ctx *ctx, const struct em_machine *m, cons
     return em_lane_stride(ctx, offset, k->dims[u].var, width, true, &along_u) && along_u == 1;
 }
 
+static bool is_summed(const struct kn_kernel *k, int i)
+{
+    return k->stages[0].inner && i < k->stages[0].last;
+}
+
+/* Can the first stage, where it has inner dims, run with lanes along u? */
+static bool sums_along(struct ir_ctx *ctx, const struct kn_kernel *k, int u, int width)
+{
+    for (int i = 0; i < k->stages[0].last && k->stages[0].inner; i++) {
+        const struct kn_insn *n = &k->insns[i];
+        int64_t along = -1;
+        if (n->code == KN_LOAD) {
+            ir_expr offset = kn_flat_offset(ctx, &k->operands[n->operand], n->index);
+            if (ir_uses_sym(offset, k->dims[u].var) &&
+                !em_lane_stride(ctx, offset, k->dims[u].var, width, true, &along))
+                return false;
+            along = ir_uses_sym(offset, k->dims[u].var) ? along : 0;
+        }
+        if (along == 0 || along == 1 || n->code == KN_CONST || n->code == KN_SCALAR || n->code == KN_REDUCE)
+            continue;
+        return false;
+    }
+    return true;
+}
+
 int loops_transpose_dim(struct ir_ctx *ctx, const struct em_machine *m, const struct kn_kernel *k, int v, int width)
 {
-    if (v < 0 || k->dims[v].role != KN_OUTER || width < 4 || !kn_is_map(k) || k->ninsns > MAX_INSNS)
+    int sums = k->nstages > 1 && k->stages[0].inner && !k->stages[0].repeat;
+    if (v < 0 || k->dims[v].role != KN_OUTER || width < 4 || k->nstages != 1 + sums || k->stages[sums].inner ||
+        k->split.combine || k->ninsns > MAX_INSNS)
         return -1;
+    for (int i = 0; i < k->noperands && sums; i++)
+        if (k->operands[i].use == KN_LOCAL)
+            return -1;
     for (int i = 0; i < k->ninsns; i++)
         for (int u = 0; u < em_nouter(k); u++)
-            if (u != v && ir_const_or(k->dims[u].extent, width) >= width && wants_transpose(ctx, m, k, i, u, v, width))
+            if (u != v && ir_const_or(k->dims[u].extent, width) >= width &&
+                wants_transpose(ctx, m, k, i, u, v, width) && sums_along(ctx, k, u, width))
                 return u;
     return -1;
 }
@@ -76,6 +110,29 @@ static V lane_point(struct em *e, V v0, int l, V last)
     return last && l ? em_least(e, at, last) : at;
 }
 
+/* A point of v: vectors along u of the loads that jump along it, and of the sums. */
+static void run_lane(struct em *e, int u, int v, int l, int width, V **columns)
+{
+    const struct kn_kernel *k = e->k;
+    em_set_lanes(e, k->dims[u].var, width, NULL);
+    em_forget(e, 0, k->ninsns);
+    if (is_summed(k, 0))
+        loops_run_stage(e, &k->stages[0]);
+    for (int i = 0; i < k->ninsns; i++) {
+        const struct kn_insn *n = &k->insns[i];
+        V there, lanes;
+        if (is_summed(k, i) ? n->code != KN_REDUCE : !wants_transpose(e->ctx, e->m, k, i, u, v, width))
+            continue;
+        columns[i] = columns[i] ? columns[i] : IR_NEWN(e->ctx, width, V);
+        if (is_summed(k, i)) {
+            columns[i][l] = em_splat(e, e->value[i], width);
+            continue;
+        }
+        em_guards_split(e, n->nguards, n->guards, &there, &lanes);
+        columns[i][l] = em_load_run(e, n->operand, n->index, there, lanes);
+    }
+}
+
 /* W x W points from (u0, v0), of which `mask` says which lanes of v are there (NULL: all). */
 static void run_block(struct em *e, int u, int v, V u0, V v0, int width, V mask, V last)
 {
@@ -84,21 +141,14 @@ static void run_block(struct em *e, int u, int v, V u0, V v0, int width, V mask,
     V *columns[MAX_INSNS] = {NULL};
     bool aligned = e->aligned;
     em_bind(e, var_u, u0);
-    for (int i = 0; i < k->ninsns; i++) {
-        const struct kn_insn *n = &k->insns[i];
-        if (!wants_transpose(e->ctx, e->m, k, i, u, v, width))
-            continue;
-        columns[i] = IR_NEWN(e->ctx, width, V);
-        for (int l = 0; l < width; l++) {
-            em_bind(e, var_v, lane_point(e, v0, l, mask ? last : NULL));
-            em_set_lanes(e, var_u, width, NULL);
-            e->aligned = true;
-            V there, lanes;
-            em_guards_split(e, n->nguards, n->guards, &there, &lanes);
-            columns[i][l] = em_load_run(e, n->operand, n->index, there, lanes);
-        }
-        transpose(e, columns[i], width);
+    e->aligned = true;
+    for (int l = 0; l < width; l++) {
+        em_bind(e, var_v, lane_point(e, v0, l, mask ? last : NULL));
+        run_lane(e, u, v, l, width, columns);
     }
+    for (int i = 0; i < k->ninsns; i++)
+        if (columns[i])
+            transpose(e, columns[i], width);
     e->aligned = aligned;
     em_bind(e, var_v, v0);
     em_set_lanes(e, var_v, width, mask);
@@ -107,7 +157,7 @@ static void run_block(struct em *e, int u, int v, V u0, V v0, int width, V mask,
         for (int i = 0; i < k->ninsns; i++)
             e->value[i] = columns[i] ? columns[i][j] : NULL;
         em_bind(e, var_u, LLVMBuildAdd(e->b, u0, em_i64(e, j), ""));
-        em_insns(e, 0, k->ninsns);
+        em_insns(e, k->stages[k->nstages - 1].first, k->ninsns);
     }
 }
 

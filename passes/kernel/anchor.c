@@ -127,20 +127,6 @@ bool lw_push_to_root(struct kb *k, const struct lw_group *g, const ir_expr *idx,
     return true;
 }
 
-bool lw_finish(struct kb *k, const struct lw_group *g, int stage, const ir_expr *idx, int acc)
-{
-    struct ir_value *v = lw_anchored(g);
-    ir_expr at[TCC_MAX_RANK];
-    acc = kb_cast(k, stage, acc, v->type->dtype);
-    kb_remember(k, stage, v, idx, acc);
-    if (!lw_push_to_root(k, g, idx, at))
-        k->failed = "an epilogue that does not follow the anchor's index";
-    else
-        kb_store_root(k, stage, g, at);
-    kb_stage_end(k, stage);
-    return !k->failed;
-}
-
 /* v, which casts make of the value that is `id`. */
 static int cast_through(struct kb *k, int stage, const struct ir_value *v, int id)
 {
@@ -187,6 +173,33 @@ static kn_layout anchor_layout(struct kb *k, const struct lw_group *g)
         axes[p].axis = (int16_t)from;
     }
     return kn_layout_make(k->ctx, v->type->rank, l->naxes, axes);
+}
+
+/* Has the value's buffer elements that pad a dim to whole blocks? */
+static bool is_padded(const struct kb *k, const struct ir_value *v)
+{
+    kn_layout l = k->lw->layout[v->id];
+    for (int p = 0; l && p < l->naxes; p++)
+        if (l->at[p].mod &&
+            !ir_is_value(ir_mod(k->ctx, v->type->dim[l->at[p].axis], ir_const(k->ctx, l->at[p].mod)), 0))
+            return true;
+    return false;
+}
+
+bool lw_finish(struct kb *k, const struct lw_group *g, int stage, const ir_expr *idx, int acc)
+{
+    struct ir_value *v = lw_anchored(g);
+    ir_expr at[TCC_MAX_RANK];
+    acc = kb_cast(k, stage, acc, v->type->dtype);
+    kb_remember(k, stage, v, idx, acc);
+    if (is_padded(k, g->results[0].value) && !anchor_layout(k, g))
+        k->failed = "padding that the anchor's dims do not reach";
+    else if (!lw_push_to_root(k, g, idx, at))
+        k->failed = "an epilogue that does not follow the anchor's index";
+    else
+        kb_store_root(k, stage, g, at);
+    kb_stage_end(k, stage);
+    return !k->failed;
 }
 
 void lw_outer_index(struct kb *k, const struct lw_group *g, ir_expr *idx)
