@@ -319,11 +319,15 @@ static int log2_exact(int64_t v)
 
 /*
  * Halves of both operands (dot.c) fill the registers beside the sums. LLVM orders the instructions of several steps so
- * that loads come early, and spills: such steps stand alone in their loop.
+ * that loads come early, and spills: such steps stand alone in their loop. So do many rows of one vector where there
+ * are 16 registers: LLVM puts a sum where the row's splat was, sums move from register to register with each step, and
+ * some of them to memory and back.
  */
 static bool crowded(const struct sum *s)
 {
-    return s->g->c.depth == 4 && !em_cpu(s->g->e)->multiplies_bytes && !s->pairs && s->mr * s->cv >= 6;
+    const struct cpu_machine *m = em_cpu(s->g->e);
+    bool halves = s->g->c.depth == 4 && !m->multiplies_bytes && !s->pairs && s->mr * s->cv >= 6;
+    return halves || (s->g->c.depth == 1 && m->registers == 16 && s->cv == 1 && s->mr > 8);
 }
 
 static int unroll_of(const struct sum *s)
