@@ -16,6 +16,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <string.h>
 
 #include "base/mutant.h"
 
@@ -112,6 +113,45 @@ static bool keeps_precision(enum tcc_dtype d, double v, double f)
     return isfinite(f) && product <= most && (product >= least || v < least || f == 0);
 }
 
+/* An element of a constant, which may lie anywhere in a mapped file; most are floats. */
+static double load(enum tcc_dtype d, const char *at)
+{
+    float f;
+    if (d != TCC_F32)
+        return tcc_load_f64(d, at);
+    memcpy(&f, at, sizeof f);
+    return f;
+}
+
+/* Of n elements from i on, one channel's: the largest magnitude; `f` times those. */
+static double largest_of(const struct ir_tensor *w, int64_t i, int64_t n)
+{
+    enum tcc_dtype d = (enum tcc_dtype)w->dtype;
+    const char *from = ir_tensor_at(w, i);
+    int step = w->splat ? 0 : tcc_dtype_bytes(d);
+    double most = 0;
+    for (int64_t j = 0; j < n; j++) {
+        double v = fabs(load(d, from + j * step));
+        most = v > most ? v : most;
+    }
+    return most;
+}
+
+static void scale(const struct ir_tensor *w, int64_t i, int64_t n, double f, char *out)
+{
+    enum tcc_dtype d = (enum tcc_dtype)w->dtype;
+    const char *from = ir_tensor_at(w, i);
+    int bytes = tcc_dtype_bytes(d), step = w->splat ? 0 : bytes;
+    for (int64_t j = 0; j < n; j++) {
+        double v = load(d, from + j * step) * f;
+        char *to = out + (i + j) * bytes;
+        if (d == TCC_F32)
+            memcpy(to, &(float){(float)v}, sizeof(float));
+        else
+            tcc_store_f64(d, to, v);
+    }
+}
+
 static bool scales_well(struct ir_ctx *ctx, const struct ir_tensor *w, const struct channels *ch,
                         const struct ir_tensor *bias, enum ir_op op, const struct ir_tensor *c)
 {
@@ -119,8 +159,8 @@ static bool scales_well(struct ir_ctx *ctx, const struct ir_tensor *w, const str
     if (op == IR_add)
         return true;
     double *largest = IR_NEWN(ctx, ch->count, double);
-    for (int64_t i = 0; i < w->nelems; i++) {
-        double v = fabs(tcc_load_f64(d, ir_tensor_at(w, i))), *max = &largest[channel_of(ch, i)];
+    for (int64_t i = 0; i < w->nelems; i += ch->inner) {
+        double v = largest_of(w, i, ch->inner), *max = &largest[channel_of(ch, i)];
         *max = v > *max ? v : *max;
     }
     for (int64_t i = 0; i < ch->count; i++) {
@@ -135,13 +175,9 @@ static struct ir_tensor *scaled_weights(const struct ir_tensor *w, const struct 
                                         const struct ir_tensor *c)
 {
     struct ir_tensor *out = ir_tensor_new((enum tcc_dtype)w->dtype, w->rank, w->dims);
-    int bytes = tcc_dtype_bytes((enum tcc_dtype)w->dtype);
-    char *to = out ? (char *)(uintptr_t)out->data : NULL;
 
-    for (int64_t i = 0; out && i < w->nelems; i++) {
-        double v = tcc_load_f64((enum tcc_dtype)w->dtype, ir_tensor_at(w, i)) * factor(op, c, channel_of(ch, i));
-        tcc_store_f64((enum tcc_dtype)w->dtype, to + i * bytes, v);
-    }
+    for (int64_t i = 0; out && i < w->nelems; i += ch->inner)
+        scale(w, i, ch->inner, factor(op, c, channel_of(ch, i)), (char *)(uintptr_t)out->data);
     return out;
 }
 
