@@ -355,6 +355,8 @@ struct tccrt_comm_options {
      * between GPUs go by NCCL where all ranks have it (auto), must (ENGINE+nccl, nccl: auto+nccl), or through the hosts
      * (ENGINE alone). nccl:exact: sums are added in the order of ranks there, too, and bits are those of hosts */
     const char *engine;
+    /* ranks may die and others come: tccrt_comm_regroup(); with the engines ucx and sim */
+    bool elastic;
 };
 
 /* 1: the MPI library can be opened; 0: it cannot, the message says why */
@@ -372,6 +374,21 @@ bool tccrt_comm_unguarded(const struct tccrt_comm *world);
  * failure it gives the others a moment to hear of it and leaves MPI as it is; ending the process is then the right
  * thing to do. */
 int tccrt_comm_finalize(struct tccrt_comm *world, const char *why);
+/* -- An elastic world (tccrt_comm_options.elastic), of up to 64 ranks: one that is broken is begun anew, by those ranks
+ * that are left and the processes that wait to join. A process started with the same variables and secret while the job
+ * runs gets a world of itself alone first, and is of the others' from its own call of tccrt_comm_regroup() on. */
+/* Ends the world and begins it anew; all groups must be freed, and sessions given theirs again. Ranks that are left
+ * come first, in their order but that the one that listens is rank 0. TCC_EENV: fewer than `least` ranks are left, or
+ * they did not meet; *world is NULL. */
+int tccrt_comm_regroup(struct tccrt_comm **world, int least);
+bool tccrt_comm_joins(const struct tccrt_comm *world);          /* is it such a world of a process that has to join? */
+int tccrt_comm_waiting(struct tccrt_comm *world);               /* rank 0: how many processes wait to join */
+int tccrt_comm_broken(struct tccrt_comm *c);                    /* TCC_OK, or TCC_EENV with why: a rank is gone */
+/* Can ranks go on when one dies in the midst of this entry point's run? Then all of its communication stands in front
+ * of what it writes, and in an elastic world ranks wait for each other in between, so that the state of any is that of
+ * before or behind the step. TCC_EUSAGE: no; the message says why. */
+int tccrt_comm_commits(const struct tccrt_model *m, const char *entry);
+
 /* Tells all ranks of the world that this one has failed, why: their calls return TCC_EENV with that text. */
 void tccrt_comm_abort(struct tccrt_comm *c, const char *why);
 void tccrt_comm_alive(void);

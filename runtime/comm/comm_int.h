@@ -66,6 +66,8 @@ struct tccrt_comm *tcr_comm_alone(void);     /* a group of this process only; no
 struct tccrt_comm *tcr_step_group(const struct tccrt_session *s, const struct tcc_pstep *p);
 int tcr_vote_begin(struct tccrt_session *s, const struct tcc_pstep *p, struct tccrt_comm *c,
                    struct tccrt_request **request);
+/* In an elastic world, behind a step of communication; nothing where others follow. */
+int tcr_commit(struct tccrt_session *s, const struct tcc_pstep *p, struct tccrt_comm *c);
 /* what it began has ended */
 int tcr_vote_end(struct tccrt_session *s, const struct tcc_pstep *p, struct tccrt_comm *c);
 
@@ -183,9 +185,18 @@ struct tcr_net {
     atomic_int waiting;              /* callers that move things on themselves */
     enum tcr_peers_use peers;        /* exchanges between devices by a library of theirs */
     bool exact;                      /* in them, too, sums are in the order of ranks */
+    struct tcr_meeting *meeting;     /* NULL: the engine's ranks don't meet so */
+    /* A world that may lose ranks and take new ones. joins: this process is no rank yet, since the job runs already. */
+    bool elastic, joins;
+    struct tcr_launch from;          /* where it comes from: before, ready, least */
 };
+/* from: NULL, or what an elastic world is made from anew. *out is NULL where this process has to join later. */
 int tcr_net_open(const struct tcr_engine *engine, const struct tccrt_comm_options *options, double timeout,
-                 struct tcr_net **out);
+                 const struct tcr_launch *from, struct tcr_net **out);
+/* For engines: their ranks meet, by which this one becomes the net's, and says who it has become. */
+int tcr_net_meet(struct tcr_net *net, struct tcr_launch *l, struct tcr_card mine, const struct tcr_card **cards);
+/* The net goes, without a word to the others; the meeting is the caller's. */
+struct tcr_meeting *tcr_net_leave(struct tcr_net *net);
 int tcr_net_close(struct tcr_net *net, const char *why);
 double tcr_net_patience(const struct tcr_net *net);              /* seconds that an engine may take to begin */
 void tcr_net_lock(struct tcr_net *net);

@@ -80,6 +80,11 @@ struct tcr_launch {
     const char *host;                /* of rank 0 */
     int port;                        /* of rank 0: the first that is tried */
     bool port_taken;                 /* the launcher itself listens there */
+    /* A world that may lose ranks and take new ones (meet_again.c). before: the meeting of the world that this rank
+     * comes from; ready: it comes from none, to a job that runs. With fewer than `least` ranks there is no job. */
+    bool elastic, ready;
+    struct tcr_meeting *before;
+    int least;
 };
 int tcr_launch_read(struct tcr_launch *l);   /* TCC_EENV: what is missing or wrong */
 
@@ -87,6 +92,7 @@ int tcr_launch_read(struct tcr_launch *l);   /* TCC_EENV: what is missing or wro
  * Ranks that have nothing but the variables find each other: all connect to rank 0 by TCP, each gives a card (bytes
  * that the engine chooses) and gets those of all. */
 #define TCR_CARD_BYTES ((size_t)1 << 16)     /* the longest card */
+#define TCR_ELASTIC_RANKS 64                 /* of a world that may take ranks, at most */
 
 struct tcr_meeting;
 struct tcr_card { size_t bytes; const unsigned char *data; };
@@ -101,5 +107,12 @@ uint32_t tcr_meet_tag(const struct tcr_meeting *m);
  * until then. */
 bool tcr_meet_again(struct tcr_meeting *m);
 void tcr_meet_free(struct tcr_meeting *m);   /* NULL: nothing */
+
+/* Who this rank has become. False: nobody yet: the job runs already, and takes new ranks between steps. */
+bool tcr_meet_place(const struct tcr_meeting *m, int *rank, int *size);
+/* While an elastic world lasts: who has come is heard. True: a rank has begun to meet anew. Does not block. */
+bool tcr_meet_tend(struct tcr_meeting *m);
+bool tcr_meet_gone(const struct tcr_meeting *m, int rank);   /* has its connection ended? rank 0 sees all, others it */
+int tcr_meet_waiting(const struct tcr_meeting *m);           /* rank 0: processes that wait to become ranks */
 
 #endif

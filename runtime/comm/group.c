@@ -10,6 +10,13 @@ static int zero;
 static struct tccrt_comm alone = {.world = &alone, .size = 1, .ranks = &zero};
 static struct tccrt_comm *the_world; /* NULL: not begun */
 
+/* What an elastic world is begun anew with. joins: the job runs, and this process is none of its ranks yet. */
+static struct {
+    struct tccrt_comm_options options;
+    struct tcr_choice choice;
+    bool joins;
+} elastic;
+
 struct tccrt_comm *tcr_comm_alone(void)
 {
     return &alone;
@@ -82,13 +89,40 @@ static struct tccrt_comm *comm_new(int size)
     return c;
 }
 
+/* The world over the engine that was chosen. */
+static int begin(const struct tccrt_comm_options *o, const struct tcr_choice *choice, const struct tcr_launch *from,
+                 struct tccrt_comm **world)
+{
+    struct tccrt_comm *c;
+    struct tcr_net *net;
+    int status;
+
+    if ((status = tcr_net_open(choice->engine, o, limit_of(o), from, &net)))
+        return status;
+    elastic.joins = !net;
+    if (!net) {
+        *world = the_world = &alone;
+        return TCC_OK;
+    }
+    net->peers = choice->peers;
+    net->exact = choice->exact;
+    if (!(c = comm_new(net->size)))
+        return TCC_EENV;
+    c->net = net;
+    c->world = c;
+    c->rank = net->rank;
+    c->next_id = 1;
+    for (int i = 0; i < c->size; i++)
+        c->ranks[i] = i;
+    *world = the_world = c;
+    return TCC_OK;
+}
+
 int tccrt_comm_init(const struct tccrt_comm_options *options, struct tccrt_comm **world)
 {
     static const struct tccrt_comm_options defaults;
     const struct tccrt_comm_options *o = options ? options : &defaults;
-    struct tccrt_comm *c;
     struct tcr_choice choice;
-    struct tcr_net *net;
     int status;
 
     tcr_clear_error();
@@ -101,20 +135,65 @@ int tccrt_comm_init(const struct tccrt_comm_options *options, struct tccrt_comm 
         *world = the_world = &alone;
         return TCC_OK;
     }
-    if ((status = tcr_net_open(choice.engine, o, limit_of(o), &net)))
-        return status;
-    net->peers = choice.peers;
-    net->exact = choice.exact;
-    if (!(c = comm_new(net->size)))
-        return TCC_EENV;
-    c->net = net;
-    c->world = c;
-    c->rank = net->rank;
-    c->next_id = 1;
-    for (int i = 0; i < c->size; i++)
-        c->ranks[i] = i;
-    *world = the_world = c;
-    return TCC_OK;
+    if (o->elastic && choice.engine->launcher != TCR_LAUNCHER_VARIABLES)
+        return tcr_fail(TCC_EUSAGE, "%s can't go on without a rank: an elastic world needs the engine ucx or sim",
+                        choice.engine->title);
+    elastic.options = *o;
+    elastic.choice = choice;
+    return begin(o, &choice, NULL, world);
+}
+
+int tccrt_comm_regroup(struct tccrt_comm **world, int least)
+{
+    struct tcr_launch from = {.least = least};
+    struct tccrt_comm *c = *world;
+    int status;
+
+    tcr_clear_error();
+    if (!c || c != the_world || (!elastic.joins && !(c->net && c->net->elastic)))
+        return tcr_fail(TCC_EUSAGE, "regroup: this is no elastic world");
+    if (atomic_load(&c->ngroups))
+        return tcr_fail(TCC_EUSAGE, "regroup: %d groups are not freed", atomic_load(&c->ngroups));
+    from.ready = elastic.joins;
+    if (c->net) {
+        tcr_peers_leave(c);
+        from.before = tcr_net_leave(c->net);
+        free(c->ranks);
+        free(c);
+    }
+    *world = the_world = NULL;
+    status = begin(&elastic.options, &elastic.choice, &from, world);
+    tcr_meet_free(from.before);
+    return status;
+}
+
+bool tccrt_comm_joins(const struct tccrt_comm *world)
+{
+    return world && world == the_world && elastic.joins;
+}
+
+int tccrt_comm_waiting(struct tccrt_comm *c)
+{
+    int n = 0;
+
+    if (!c->net || !c->net->elastic)
+        return 0;
+    tcr_net_lock(c->net);
+    n = tcr_meet_waiting(c->net->meeting);
+    tcr_net_unlock(c->net);
+    return n;
+}
+
+int tccrt_comm_broken(struct tccrt_comm *c)
+{
+    int status = TCC_OK;
+
+    if (!c->net)
+        return TCC_OK;
+    tcr_net_lock(c->net);
+    status = tcr_net_status(c->net);
+    tcr_net_unlock(c->net);
+    return status;
 }
 
 bool tccrt_comm_initialized(void)

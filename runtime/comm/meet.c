@@ -13,6 +13,8 @@
  *   TABLE      from rank 0: all cards, and numbers used once; or, in its place or TAKEN's, REFUSED: why there is no job
  *   AGAIN      both ways, at the end: a rank has come to the end; all have
  *
+ * A world that may lose and take ranks meets again meanwhile (meet_again.c).
+ *
  * From CHALLENGE on each message has a seal, HMAC-SHA-256 under a key of that connection and way (meet_key.c), made of
  * the job's secret (TCCC_COMM_SECRET) and of all of HELLO and CHALLENGE. So a rank knows from CHALLENGE's seal that
  * rank 0 knows the secret and has heard it right, and rank 0 from CARD's that the rank does; nothing can be changed,
@@ -69,7 +71,8 @@ uint64_t tcr_meet_job(const struct tcr_launch *l)
 {
     const char *run = getenv("TORCHELASTIC_RUN_ID"), *restart = getenv("TORCHELASTIC_RESTART_COUNT");
     char text[512];
-    int n = snprintf(text, sizeof text, "%s %d %s %s", l->host, l->port, run ? run : "", restart ? restart : "");
+    int n = snprintf(text, sizeof text, "%s %d %s %s%s", l->host, l->port, run ? run : "", restart ? restart : "",
+                     l->elastic ? " elastic" : "");
 
     return tcr_xxh3(text, n < (int)sizeof text ? (size_t)n : sizeof text - 1);
 }
@@ -85,12 +88,15 @@ struct tcr_meeting *tcr_meet_new(const struct tcr_launch *l, struct tcr_card min
         return NULL;
     }
     *m = (struct tcr_meeting){.rank = l->rank, .size = l->size, .listening = -1};
-    m->nlines = l->rank ? 1 : l->size - 1 + MEET_STRANGERS;
+    m->elastic = l->elastic;
+    m->generation = 1;
+    m->job = tcr_meet_job(l);
+    m->nlines = l->elastic ? TCR_ELASTIC_RANKS + MEET_STRANGERS : l->rank ? 1 : l->size - 1 + MEET_STRANGERS;
     m->lines = calloc((size_t)m->nlines, sizeof *m->lines);
-    m->cards = calloc((size_t)m->size, sizeof *m->cards);
+    m->cards = calloc((size_t)(l->elastic ? TCR_ELASTIC_RANKS : m->size), sizeof *m->cards);
     for (int i = 0; m->lines && i < m->nlines; i++)
         m->lines[i] = (struct line){.fd = -1, .rank = -1, .size = -1};
-    if (m->lines && m->cards && l->rank == 0) {
+    if (m->lines && m->cards && l->rank == 0 && !l->before && !l->ready) {
         memcpy(card, mine.data, mine.bytes);
         m->cards[0] = (struct tcr_card){mine.bytes, card};
         m->ncards = 1;
@@ -103,12 +109,26 @@ struct tcr_meeting *tcr_meet_new(const struct tcr_launch *l, struct tcr_card min
     return NULL;
 }
 
+/* A process that is rank 0 by its launcher's word: does its job run, without it? */
+static bool runs_already(struct tcr_meeting *m, const struct tcr_launch *l, struct tcr_card mine)
+{
+    struct line *line = &m->lines[0];
+    struct search s = {.lies = false};
+    bool runs = tcr_meet_try_ports(m, l, MEET_PORTS - l->port_taken, (struct poll_time){0.5, tcr_seconds() + 2}, &s) &&
+                tcr_meet_hand_over(line, MEET_SECONDS, tcr_seconds() + MEET_SECONDS, mine) == MESSAGE &&
+                line->head.kind == RUNNING;
+
+    tcr_line_hang_up(line);
+    m->first = 0;
+    return runs;
+}
+
 int tcr_meet(const struct tcr_launch *l, const char *title, double seconds, double limit, struct tcr_card mine,
              struct tcr_meeting **out, const struct tcr_card **cards)
 {
     double until = tcr_seconds() + seconds;
     struct tcr_meeting *m;
-    int status;
+    int status = TCC_OK;
 
     *out = NULL;
     if (mine.bytes > TCR_CARD_BYTES)
@@ -116,13 +136,18 @@ int tcr_meet(const struct tcr_launch *l, const char *title, double seconds, doub
                         TCR_CARD_BYTES);
     if (!(m = tcr_meet_new(l, mine)))
         return tcr_fail(TCC_EENV, "no memory to meet %d ranks", l->size);
-    /* rank 0 gives up a little earlier, so that the others hear from it who is missing */
-    status = l->rank ? tcr_meet_visit(m, l, title, until, limit, mine)
-                     : tcr_meet_host(m, l, title, until - 0.1 * seconds, limit);
+    if (l->before || l->ready)
+        status = tcr_meet_anew(m, l, title, until, limit, mine);
+    else if (l->rank)
+        status = tcr_meet_visit(m, l, title, until, limit, mine);
+    else if (!l->elastic || !(m->waits = runs_already(m, l, mine)))
+        /* rank 0 gives up a little earlier, so that the others hear from it who is missing */
+        status = tcr_meet_host(m, l, title, until - 0.1 * seconds, limit);
     if (status) {
         tcr_meet_free(m);
         return status;
     }
+    m->running = true;
     *out = m;
     *cards = m->cards;
     return TCC_OK;
@@ -140,6 +165,13 @@ static bool came_again(struct line *l)
     return true;
 }
 
+bool tcr_meet_place(const struct tcr_meeting *m, int *rank, int *size)
+{
+    *rank = m->rank;
+    *size = m->size;
+    return !m->waits;
+}
+
 uint32_t tcr_meet_tag(const struct tcr_meeting *m)
 {
     uint32_t tag;
@@ -154,6 +186,8 @@ bool tcr_meet_again(struct tcr_meeting *m)
 
     if (!m->again)
         for (int i = 0; i < m->nlines; i++) {
+            if (m->elastic && !m->rank && !m->lines[i].member)
+                tcr_meet_refuse(&m->lines[i], REFUSED, "the job has ended");
             m->lines[i].carded = false; /* from here on: has come to the end */
             tcr_line_next(&m->lines[i]);
             if (m->rank && m->lines[i].fd >= 0 && tcr_line_say(&m->lines[i], AGAIN, NULL, 0, NULL, 0))

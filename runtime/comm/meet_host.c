@@ -39,7 +39,7 @@ static int listen_on(const struct addrinfo *a)
 }
 
 /* The first free port; where the address is no interface's here (a translated one), on all interfaces. */
-static int open_door(const struct tcr_launch *l)
+int tcr_meet_open_door(const struct tcr_launch *l, bool anywhere, int *port)
 {
     int error = 0;
 
@@ -52,11 +52,12 @@ static int open_door(const struct tcr_launch *l)
         for (struct addrinfo *a = list; a && fd < 0; a = a->ai_next)
             fd = listen_on(a);
         error = errno;
-        if (fd < 0 && error == EADDRNOTAVAIL && list->ai_family == AF_INET) {
+        if (fd < 0 && error == EADDRNOTAVAIL && anywhere && list->ai_family == AF_INET) {
             ((struct sockaddr_in *)list->ai_addr)->sin_addr.s_addr = htonl(INADDR_ANY);
             fd = listen_on(list);
         }
         freeaddrinfo(list);
+        *port = i;
         if (fd >= 0)
             return fd;
     }
@@ -105,7 +106,7 @@ static struct line *make_room(struct tcr_meeting *m)
 /* taken before those that are there are served again: none goes before it was heard */
 #define AT_ONCE (MEET_STRANGERS / 2)
 
-static void let_in(struct tcr_meeting *m)
+void tcr_meet_let_in(struct tcr_meeting *m)
 {
     for (int n = 0; n < AT_ONCE; n++) {
         int fd = accept4(m->listening, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -130,15 +131,14 @@ static void let_in(struct tcr_meeting *m)
     }
 }
 
-/* A rank that must not take part; the text is what it fails with. */
-static void refuse(struct line *l, uint32_t kind, const char *why)
+void tcr_meet_refuse(struct line *l, uint32_t kind, const char *why)
 {
-    if (tcr_line_say(l, kind, why, strlen(why), NULL, 0))
+    if (l->fd >= 0 && tcr_line_say(l, kind, why, strlen(why), NULL, 0))
         tcr_line_push(l);
     tcr_line_hang_up(l);
 }
 
-static void on_hello(struct line *l, uint64_t job)
+static void on_hello(const struct tcr_meeting *m, struct line *l, uint64_t job)
 {
     struct hello h;
     struct challenge c;
@@ -149,10 +149,10 @@ static void on_hello(struct line *l, uint64_t job)
     }
     memcpy(&h, l->body, sizeof h);
     if (h.job != job) {
-        refuse(l, OTHER, "");
+        tcr_meet_refuse(l, OTHER, "");
         return;
     }
-    if (h.rank < 1 || !tcr_meet_once(c.once)) {
+    if (h.rank < !m->elastic || !tcr_meet_once(c.once)) {
         tcr_line_hang_up(l);
         return;
     }
@@ -170,7 +170,16 @@ static void on_card(struct tcr_meeting *m, struct line *l)
         tcr_line_hang_up(l);
         return;
     }
-    if (l->size != m->size || l->rank >= m->size) {
+    if (m->elastic && l->size > 0 && m->running) { /* it gets ready, and comes again */
+        tcr_meet_refuse(l, RUNNING, "");
+        return;
+    }
+    if (m->elastic && l->size <= 0 && !m->running) { /* of a job that runs: its ranks look for each other */
+        m->yields = true;
+        tcr_meet_refuse(l, OTHER, "");
+        return;
+    }
+    if (!m->running && (l->size != m->size || l->rank >= m->size)) {
         snprintf(m->why, sizeof m->why, "rank %d was started with WORLD_SIZE=%d, rank 0 with WORLD_SIZE=%d", l->rank,
                  l->size, m->size);
         return;
@@ -194,9 +203,13 @@ static void on_stay(struct tcr_meeting *m, struct line *l, double *until)
         tcr_line_hang_up(l);
         return;
     }
+    if (m->running) { /* the card is the line's until the next world begins */
+        l->carded = true;
+        return;
+    }
     if (m->cards[l->rank].data) {
         snprintf(why, sizeof why, "two processes were started with RANK=%d", l->rank);
-        refuse(l, REFUSED, why);
+        tcr_meet_refuse(l, REFUSED, why);
         return;
     }
     memcpy(&t, l->card, sizeof t);
@@ -205,7 +218,7 @@ static void on_stay(struct tcr_meeting *m, struct line *l, double *until)
     l->carded = true;
     m->ncards++;
     if (m->told) {
-        refuse(l, REFUSED, m->why);
+        tcr_meet_refuse(l, REFUSED, m->why);
         return;
     }
     left = tcr_seconds() + 0.9e-3 * (double)t.left - 0.1;
@@ -214,7 +227,7 @@ static void on_stay(struct tcr_meeting *m, struct line *l, double *until)
 
 static void on_end(struct tcr_meeting *m, struct line *l)
 {
-    if (l->carded && !m->told) {
+    if (l->carded && !m->told && !m->running) {
         snprintf(m->why, sizeof m->why, "rank %d has died: its connection ended", l->rank);
         m->died = true;
     } else if (l->sealed && !l->carded && !l->card && l->body && l->in == sizeof l->head + l->head.bytes &&
@@ -237,7 +250,7 @@ void tcr_meet_serve(struct tcr_meeting *m, struct line *l, uint64_t job, double 
     }
     if (what == MESSAGE) {
         if (l->rank < 0)
-            on_hello(l, job);
+            on_hello(m, l, job);
         else if (!l->carded && !l->card)
             on_card(m, l);
         else if (!l->carded)
@@ -298,7 +311,7 @@ static void clear_room(struct tcr_meeting *m)
 }
 
 /* n numbers of 32 bits, the cards one after the other, and numbers used once, so that no two jobs have one table. */
-static unsigned char *table_of(const struct tcr_meeting *m, size_t *bytes)
+unsigned char *tcr_meet_table(const struct tcr_meeting *m, size_t *bytes)
 {
     size_t n = (size_t)m->size * 4 + TCR_MAC, at = (size_t)m->size * 4;
     unsigned char *table;
@@ -328,7 +341,7 @@ static void receive_cards(struct tcr_meeting *m, uint64_t job, double until)
 {
     struct pollfd *ready = calloc((size_t)m->nlines + 1, sizeof *ready);
 
-    while (ready && m->ncards < m->size && (!*m->why || m->told) && tcr_seconds() < until) {
+    while (ready && m->ncards < m->size && (!*m->why || m->told) && !m->yields && tcr_seconds() < until) {
         nfds_t n = 0;
 
         ready[n++] = (struct pollfd){.fd = m->listening, .events = POLLIN};
@@ -339,9 +352,20 @@ static void receive_cards(struct tcr_meeting *m, uint64_t job, double until)
         for (int i = 0; i < m->nlines && (!*m->why || m->told); i++)
             if (m->lines[i].fd >= 0)
                 tcr_meet_serve(m, &m->lines[i], job, &until);
-        let_in(m);
+        tcr_meet_let_in(m);
     }
     free(ready);
+}
+
+/* The job runs already: all who have come get ready and come again, as this process does. */
+static void tell_running(struct tcr_meeting *m)
+{
+    for (int i = 0; i < m->nlines; i++)
+        if (m->lines[i].fd >= 0 && m->lines[i].carded)
+            tcr_meet_refuse(&m->lines[i], RUNNING, "");
+    close(m->listening);
+    m->listening = -1;
+    m->waits = true;
 }
 
 /* Why there is no job, where there is none. */
@@ -366,10 +390,15 @@ int tcr_meet_host(struct tcr_meeting *m, const struct tcr_launch *l, const char 
 {
     unsigned char *table;
     size_t bytes = 0;
+    int port;
 
-    if ((m->listening = open_door(l)) < 0)
+    if ((m->listening = tcr_meet_open_door(l, true, &port)) < 0)
         return TCC_EENV;
     receive_cards(m, tcr_meet_job(l), until);
+    if (m->yields) {
+        tell_running(m);
+        return TCC_OK;
+    }
     conclude(m, title, limit);
     if (*m->why) {
         answer(m, false, (const unsigned char *)m->why, strlen(m->why));
@@ -377,14 +406,18 @@ int tcr_meet_host(struct tcr_meeting *m, const struct tcr_launch *l, const char 
         if (m->died) /* who finds nobody here would take rank 0 for the one that is missing */
             receive_cards(m, tcr_meet_job(l), until);
     }
-    close(m->listening);
-    m->listening = -1;
+    if (*m->why || !m->elastic) {
+        close(m->listening);
+        m->listening = -1;
+    }
     if (*m->why)
         return tcr_fail(TCC_EENV, "%s", m->why);
-    if (!(table = table_of(m, &bytes)))
+    if (!(table = tcr_meet_table(m, &bytes)))
         return tcr_fail(TCC_EENV, "no memory for the addresses of %d ranks", m->size);
     answer(m, true, table, bytes);
     clear_room(m);
+    for (int i = 0; i < m->nlines; i++)
+        m->lines[i].member = m->lines[i].carded;
     tcr_meet_data_key(table, bytes, m->data_key);
     free(table);
     return TCC_OK;

@@ -6,6 +6,7 @@
  *   meet.c        the meeting, its beginning and its end
  *   meet_host.c   rank 0: who has come, what all are told
  *   meet_visit.c  the others: who is rank 0
+ *   meet_again.c  ranks of an elastic world: those that are left and those that have come meet anew
  *   meet_line.c   one end of a connection: messages in and out, without waiting
  *   meet_key.c    the keys of a connection, and seals
  *   mac.c         what they are made with
@@ -16,7 +17,7 @@
 #include "runtime/comm/comm_int.h"
 #include "runtime/comm/mac.h"
 
-enum { HELLO = 1, CHALLENGE, CARD, TABLE, REFUSED, OTHER, AGAIN, TAKEN, STAY };
+enum { HELLO = 1, CHALLENGE, CARD, TABLE, REFUSED, OTHER, AGAIN, TAKEN, STAY, RUNNING, NEXT };
 
 #define MEET_PORTS 16      /* that are tried, from MASTER_PORT on */
 #define MEET_STRANGERS 256 /* connections beyond those of ranks that have proved themselves */
@@ -39,6 +40,7 @@ struct line {
     unsigned char *card;      /* rank 0: what it has proved itself with, a ticket first, until it is the meeting's */
     size_t card_bytes;
     bool carded;              /* it has come to stay */
+    bool member, gone;        /* of an elastic world: this is one of its ranks, whose end has come */
     double since;             /* when it came */
     bool sealed;              /* the keys are there: all messages from here on have seals */
     int way;                  /* of what this end says */
@@ -81,6 +83,11 @@ struct tcr_meeting {
     char why[400];
     int first;                /* the others: the port that is tried first, of MEET_PORTS */
     int impostor;             /* rank 0: the rank that one whose proof was wrong said to be; 0: none */
+    /* Of an elastic world. running: there is one; yields: its ranks have no rank 0 now, and this is none of them; next:
+     * somebody has begun to meet anew; waits: this process is none of its ranks yet; generation: worlds so far */
+    bool elastic, running, yields, next, waits;
+    int generation;
+    uint64_t job;
 };
 
 /* Of the meetings of one address, which is it? Launchers number their runs. */
@@ -98,6 +105,21 @@ void tcr_meet_serve(struct tcr_meeting *m, struct line *l, uint64_t job, double 
  * secret. */
 bool tcr_meet_greet(struct tcr_meeting *m, struct line *l, uint64_t job, double seconds, bool *lies);
 int tcr_meet_read_table(struct tcr_meeting *m, struct line *l);
+/* The parts that a meeting of an elastic world is made of, too. */
+int tcr_meet_open_door(const struct tcr_launch *l, bool anywhere, int *port);   /* port: of MEET_PORTS */
+void tcr_meet_let_in(struct tcr_meeting *m);
+/* A process that must not take part; the text is what it fails with. */
+void tcr_meet_refuse(struct line *l, uint32_t kind, const char *why);
+unsigned char *tcr_meet_table(const struct tcr_meeting *m, size_t *bytes);
+struct poll_time { double patience, until; };
+struct search { bool lies; char last[200]; };
+bool tcr_meet_try_ports(struct tcr_meeting *m, const struct tcr_launch *l, int ports, struct poll_time t,
+                        struct search *s);
+enum pull tcr_meet_await(struct line *l, size_t most, double until);
+enum pull tcr_meet_hand_over(struct line *line, double seconds, double until, struct tcr_card mine);
+int tcr_meet_refused(struct line *l);
+int tcr_meet_anew(struct tcr_meeting *m, const struct tcr_launch *l, const char *title, double until, double limit,
+                  struct tcr_card mine);
 struct tcr_meeting *tcr_meet_new(const struct tcr_launch *l, struct tcr_card mine);
 
 #endif

@@ -43,7 +43,7 @@ static int call(const struct addrinfo *a, double seconds)
 }
 
 /* The next message of rank 0. */
-static enum pull tcr_meet_await(struct line *l, size_t most, double until)
+enum pull tcr_meet_await(struct line *l, size_t most, double until)
 {
     enum pull what = NOTHING;
 
@@ -80,34 +80,41 @@ bool tcr_meet_greet(struct tcr_meeting *m, struct line *l, uint64_t job, double 
     return false;
 }
 
-/* Tries the ports in turn. A port may be somebody else's who takes his time to answer: patience grows from round to
- * round. */
-static bool find_host(struct tcr_meeting *m, const struct tcr_launch *l, double until, char *last, size_t size)
+/* Tries so many ports in turn. */
+bool tcr_meet_try_ports(struct tcr_meeting *m, const struct tcr_launch *l, int ports, struct poll_time t,
+                        struct search *s)
 {
     struct line *line = &m->lines[0];
-    bool lies = false;
 
-    for (double patience = 0.5; tcr_seconds() < until; patience *= 2) {
-        for (int k = 0; k < MEET_PORTS - l->port_taken && tcr_seconds() < until; k++) {
-            int i = l->port_taken + (m->first + k) % (MEET_PORTS - l->port_taken);
-            struct addrinfo *list = tcr_meet_resolve(l->host, l->port + i);
+    for (int k = 0; k < ports && tcr_seconds() < t.until; k++) {
+        int i = l->port_taken + (m->first + k) % ports;
+        struct addrinfo *list = tcr_meet_resolve(l->host, l->port + i);
 
-            if (!list) {
-                snprintf(last, size, "%s", tccrt_error());
-                break;
-            }
-            for (struct addrinfo *a = list; a && line->fd < 0; a = a->ai_next)
-                if ((line->fd = call(a, patience)) < 0 && i == l->port_taken && !lies)
-                    snprintf(last, size, "%s", strerror(errno));
-            freeaddrinfo(list);
-            if (line->fd >= 0 && tcr_meet_greet(m, line, tcr_meet_job(l), patience, &lies)) {
-                m->first = i - l->port_taken + 1;
-                return true;
-            }
-            tcr_line_hang_up(line);
-            if (lies)
-                snprintf(last, size, "who answers there has another TCCC_COMM_SECRET than rank %d", m->rank);
+        if (!list) {
+            snprintf(s->last, sizeof s->last, "%s", tccrt_error());
+            break;
         }
+        for (struct addrinfo *a = list; a && line->fd < 0; a = a->ai_next)
+            if ((line->fd = call(a, t.patience)) < 0 && i == l->port_taken && !s->lies)
+                snprintf(s->last, sizeof s->last, "%s", strerror(errno));
+        freeaddrinfo(list);
+        if (line->fd >= 0 && tcr_meet_greet(m, line, tcr_meet_job(l), t.patience, &s->lies)) {
+            m->first = i - l->port_taken + 1;
+            return true;
+        }
+        tcr_line_hang_up(line);
+        if (s->lies)
+            snprintf(s->last, sizeof s->last, "who answers there has another TCCC_COMM_SECRET than rank %d", m->rank);
+    }
+    return false;
+}
+
+/* A port may be somebody else's who takes his time to answer: patience grows from round to round. */
+static bool find_host(struct tcr_meeting *m, const struct tcr_launch *l, double until, struct search *s)
+{
+    for (struct poll_time t = {0.5, until}; tcr_seconds() < until; t.patience *= 2) {
+        if (tcr_meet_try_ports(m, l, MEET_PORTS - l->port_taken, t, s))
+            return true;
         tcr_meet_pause();
     }
     return false;
@@ -136,7 +143,7 @@ int tcr_meet_read_table(struct tcr_meeting *m, struct line *l)
 }
 
 /* What rank 0 says goes to a terminal. */
-static int refused(struct line *l)
+int tcr_meet_refused(struct line *l)
 {
     for (uint32_t i = 0; i < l->head.bytes; i++)
         if (l->body[i] < 0x20 || l->body[i] == 0x7f)
@@ -146,7 +153,7 @@ static int refused(struct line *l)
 
 /* Gives the card to rank 0, and stays when that has it: MESSAGE, which is TAKEN or REFUSED. Otherwise somebody stands
  * in between who keeps the card to himself, or rank 0 had no room. */
-static enum pull hand_over(struct line *line, double seconds, double until, struct tcr_card mine)
+enum pull tcr_meet_hand_over(struct line *line, double seconds, double until, struct tcr_card mine)
 {
     struct ticket t = {.left = tcr_seconds() < until ? (uint64_t)((until - tcr_seconds()) * 1e3) : 0};
     enum pull what;
@@ -165,16 +172,16 @@ int tcr_meet_visit(struct tcr_meeting *m, const struct tcr_launch *l, const char
 {
     struct line *line = &m->lines[0];
     size_t most = (size_t)m->size * (4 + TCR_CARD_BYTES) + TCR_MAC;
-    char last[200] = "nobody answers";
+    struct search s = {.last = "nobody answers"};
     enum pull what = ENDED;
 
     for (double seconds = MEET_SECONDS; what != MESSAGE; seconds *= 2) {
         tcr_line_hang_up(line);
-        if (!find_host(m, l, until, last, sizeof last))
+        if (!find_host(m, l, until, &s))
             return tcr_fail(TCC_EENV,
                             "%s did not start within %g s: rank 0 has not come (MASTER_ADDR=%s, MASTER_PORT=%d: %s)",
-                            title, limit, l->host, l->port, last);
-        what = hand_over(line, seconds, until, mine);
+                            title, limit, l->host, l->port, s.last);
+        what = tcr_meet_hand_over(line, seconds, until, mine);
     }
     if (line->head.kind == TAKEN)
         what = tcr_meet_await(line, most < UINT32_MAX ? most : UINT32_MAX, until);
@@ -182,8 +189,12 @@ int tcr_meet_visit(struct tcr_meeting *m, const struct tcr_launch *l, const char
         return tcr_fail(TCC_EENV, "%s did not start within %g s: rank 0 does not answer", title, limit);
     if (what == ENDED)
         return tcr_fail(TCC_EENV, "%s did not start: rank 0 has died: its connection ended", title);
+    if (line->head.kind == RUNNING && l->elastic) {
+        m->waits = true;
+        return TCC_OK;
+    }
     if (line->head.kind == REFUSED)
-        return refused(line);
+        return tcr_meet_refused(line);
     if (line->head.kind != TABLE)
         return tcr_fail(TCC_EENV, "rank 0 sent what is no table of addresses");
     return tcr_meet_read_table(m, line);

@@ -258,14 +258,45 @@ static void library_exits(int status, void *unused)
     sleep(2);
 }
 
+/* Ranks that meet anew come when they have ended what they are at; those that join wait for the end of a step. */
+#define ANEW_SECONDS 600.0
+
+static bool is_anew(const struct tcr_net *net)
+{
+    return net->from.before || net->from.ready;
+}
+
 static double patience(const struct tcr_net *net)
 {
+    if (is_anew(net))
+        return net->timeout > ANEW_SECONDS ? net->timeout : ANEW_SECONDS;
     return net->timeout > 5 ? net->timeout - 1.5 : 0.7 * net->timeout;
 }
 
 double tcr_net_patience(const struct tcr_net *net)
 {
     return 0.95 * patience(net);
+}
+
+int tcr_net_meet(struct tcr_net *net, struct tcr_launch *l, struct tcr_card mine, const struct tcr_card **cards)
+{
+    int status;
+
+    l->elastic = net->elastic;
+    l->before = net->from.before;
+    l->ready = net->from.ready;
+    l->least = net->from.least;
+    status = tcr_meet(l, net->engine->title, tcr_net_patience(net), net->timeout, mine, &net->meeting, cards);
+    if (status)
+        return status;
+    net->joins = !tcr_meet_place(net->meeting, &net->rank, &net->size);
+    if (net->joins) { /* for nothing but to be heard of */
+        tcr_meet_free(net->meeting);
+        net->meeting = NULL;
+        net->rank = 0;
+        net->size = 1;
+    }
+    return TCC_OK;
 }
 
 #define PARTING_LEAST 0.9 /* seconds: ranks that come a little later must not miss this one's sign */
@@ -355,8 +386,8 @@ static void net_free(struct tcr_net *net)
     free(net);
 }
 
-int tcr_net_open(const struct tcr_engine *engine, const struct tccrt_comm_options *options, double timeout,
-                 struct tcr_net **out)
+static int begin(const struct tcr_engine *engine, const struct tccrt_comm_options *options, double timeout,
+                 const struct tcr_launch *from, struct tcr_net **out)
 {
     struct tcr_net *net = calloc(1, sizeof *net);
     int status;
@@ -368,6 +399,9 @@ int tcr_net_open(const struct tcr_engine *engine, const struct tccrt_comm_option
     }
     net->engine = engine;
     net->timeout = net->first_timeout = timeout;
+    net->elastic = options->elastic;
+    if (from)
+        net->from = *from;
     net->lock->options = *options;
     pthread_mutex_init(&net->lock->mutex, NULL);
     pthread_cond_init(&net->lock->changed, NULL);
@@ -391,11 +425,8 @@ int tcr_net_open(const struct tcr_engine *engine, const struct tccrt_comm_option
         } /* else the library never comes back: its thread and what it uses stay */
         return status;
     }
-    tcr_net_lock(net);
-    status = tcr_watch_new(net);
-    tcr_net_unlock(net);
     *out = net;
-    return status;
+    return TCC_OK;
 }
 
 static void stop_thread(struct tcr_net *net)
@@ -406,6 +437,42 @@ static void stop_thread(struct tcr_net *net)
     tcr_net_unlock(net);
     if (net->lock->running)
         pthread_join(net->lock->thread, NULL);
+}
+
+int tcr_net_open(const struct tcr_engine *engine, const struct tccrt_comm_options *options, double timeout,
+                 const struct tcr_launch *from, struct tcr_net **out)
+{
+    struct tcr_net *net;
+    int status = begin(engine, options, timeout, from, &net);
+
+    *out = NULL;
+    if (status)
+        return status;
+    if (net->joins) {
+        stop_thread(net);
+        net_free(net);
+        return TCC_OK;
+    }
+    tcr_net_lock(net);
+    status = tcr_watch_new(net);
+    tcr_net_unlock(net);
+    *out = net;
+    return status;
+}
+
+struct tcr_meeting *tcr_net_leave(struct tcr_net *net)
+{
+    struct tcr_meeting *m = net->meeting;
+
+    tcr_net_lock(net);
+    tcr_net_break(net, false, "the ranks meet anew");
+    tcr_net_unlock(net);
+    stop_thread(net);
+    tcr_watch_free(net);
+    net->meeting = NULL;
+    net->engine->close(net, true);
+    net_free(net);
+    return m;
 }
 
 /* Waits until all others have ended too; a net that is or gets broken is left behind, after the others had time to hear
@@ -434,6 +501,8 @@ int tcr_net_close(struct tcr_net *net, const char *why)
         tcr_arrive(false);
     tcr_watch_free(net);
     net->engine->close(net, status != TCC_OK);
+    if (!status)
+        tcr_meet_free(net->meeting);
     net_free(net);
     return status;
 }

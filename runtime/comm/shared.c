@@ -63,14 +63,13 @@ struct peer {
     struct message *coming; /* the one whose bytes are being taken out */
 };
 struct shared {
-    struct tcr_meeting *meeting;
     const struct tcr_card *cards;
     struct inbox *mine;
     struct peer *peers;
     struct message *asked,
-        *unasked; /* receives that nothing came for; what came that nobody has asked for; oldest first */
-    int file, rank, size;
-    size_t bytes; /* of an inbox */
+        *unasked;               /* receives that nothing came for; what came that nobody has asked for; oldest first */
+    int file, rank, size, room; /* room: ranks that an inbox has rings for */
+    size_t bytes;               /* of an inbox */
     _Atomic uint32_t seen;
 };
 
@@ -98,7 +97,7 @@ static void shared_rest(struct tcr_net *net)
 
 static char *ring_data(const struct shared *s, struct inbox *b, int from)
 {
-    return (char *)b + sizeof *b + (size_t)s->size * sizeof(struct ring) + (size_t)from * RING_BYTES;
+    return (char *)b + sizeof *b + (size_t)s->room * sizeof(struct ring) + (size_t)from * RING_BYTES;
 }
 
 static size_t least(size_t a, size_t b)
@@ -355,7 +354,7 @@ static void shared_cancel(struct tcr_net *net, struct tcr_pending *p)
 
 static int make_inbox(struct shared *s)
 {
-    s->bytes = sizeof *s->mine + (size_t)s->size * (sizeof(struct ring) + RING_BYTES);
+    s->bytes = sizeof *s->mine + (size_t)s->room * (sizeof(struct ring) + RING_BYTES);
     s->file = memfd_create("tccc-inbox", MFD_CLOEXEC);
     if (s->file < 0 || ftruncate(s->file, (off_t)s->bytes))
         return tcr_fail(TCC_EENV, "shared memory: %s", strerror(errno));
@@ -369,7 +368,7 @@ static int make_inbox(struct shared *s)
     return TCC_OK;
 }
 
-static int open_inbox(struct shared *s, int rank)
+static int open_inbox(const struct tcr_net *net, struct shared *s, int rank)
 {
     struct card card;
     char path[64];
@@ -396,6 +395,11 @@ static int open_inbox(struct shared *s, int rank)
     }
     if (at != MAP_FAILED)
         munmap(at, s->bytes);
+    if (net->elastic && (at != MAP_FAILED || why == ENOENT) && /* it has died already: what it gets goes nowhere */
+        (at = mmap(NULL, s->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) != MAP_FAILED) {
+        s->peers[rank].inbox = at;
+        return TCC_OK;
+    }
     return tcr_fail(
         TCC_EENV,
         "shared memory: that of rank %d can't be reached (%s): the engine 'sim' is for processes of one machine", rank,
@@ -412,7 +416,6 @@ static void free_list(struct message *m)
 
 static void shared_free(struct shared *s)
 {
-    tcr_meet_free(s->meeting);
     for (int r = 0; s->peers && r < s->size; r++) {
         free_list(s->peers[r].sends);
         if (s->peers[r].inbox && r != s->rank)
@@ -442,22 +445,22 @@ static int shared_open(struct tcr_net *net, const struct tccrt_comm_options *opt
         free(s);
         return status;
     }
-    s->rank = net->rank = l.rank;
-    s->size = net->size = l.size;
-    net->local_rank = l.rank;
-    net->local_size = l.size;
+    net->rank = l.rank;
+    net->size = l.size;
     net->threaded = true;
-    if (!(s->peers = calloc((size_t)s->size, sizeof *s->peers)))
-        status = tcr_fail(TCC_EENV, "no memory for %d ranks", s->size);
-    if (!status && !(status = make_inbox(s))) {
+    s->room = net->elastic ? TCR_ELASTIC_RANKS : l.size;
+    if (!(status = make_inbox(s))) {
         struct card card = {s->mine->secret, (int32_t)getpid(), s->file};
 
-        status = tcr_meet(&l, tcr_shared.title, tcr_net_patience(net), net->timeout,
-                          (struct tcr_card){sizeof card, (unsigned char *)&card}, &s->meeting, &s->cards);
+        status = tcr_net_meet(net, &l, (struct tcr_card){sizeof card, (unsigned char *)&card}, &s->cards);
     }
-    for (int r = 0; r < s->size && !status; r++)
-        status = open_inbox(s, r);
-    if (status)
+    s->rank = net->local_rank = net->rank;
+    s->size = net->local_size = net->size;
+    if (!status && !(s->peers = calloc((size_t)s->size, sizeof *s->peers)))
+        status = tcr_fail(TCC_EENV, "no memory for %d ranks", s->size);
+    for (int r = 0; r < s->size && !status && !net->joins; r++)
+        status = open_inbox(net, s, r);
+    if (status || net->joins)
         shared_free(s);
     else
         net->data = s;
@@ -476,11 +479,11 @@ static void shared_close(struct tcr_net *net, bool broken)
         shared_progress(net);
         for (int r = 0; r < s->size; r++)
             quiet = quiet && !s->peers[r].sends;
-        if (quiet && tcr_meet_again(s->meeting))
+        if (quiet && tcr_meet_again(net->meeting))
             break;
         shared_rest(net);
     }
-    if (!broken) /* messages of others may be on their way into ours */
+    if (!broken || net->elastic) /* messages of others may be on their way into ours */
         shared_free(s);
 }
 

@@ -449,7 +449,9 @@ int tcr_step_collective(struct tccrt_session *s, const struct tcc_pstep *p)
         free(t);
     if (!status && p->what == TCC_VOTE && !(p->queue && s->requests[p->queue]))
         status = tcr_vote_end(s, p, tcr_step_group(s, p));
-    return status ? status : started(s, p, views);
+    if (!status)
+        status = started(s, p, views);
+    return status ? status : tcr_commit(s, p, tcr_step_group(s, p));
 }
 
 /* SEND, RECV */

@@ -49,7 +49,6 @@ struct peer {
 
 struct ucx {
     void *library, *context, *worker;
-    struct tcr_meeting *meeting;
     const struct tcr_card *cards;
     struct peer *peers;
     uint64_t key; /* in each tag */
@@ -136,7 +135,7 @@ static uint64_t this_machine(void)
     return tcr_xxh3(text, strlen(text));
 }
 
-static int meet(struct ucx *u, struct tcr_net *net, const struct tcr_launch *l)
+static int meet(struct ucx *u, struct tcr_net *net, struct tcr_launch *l)
 {
     struct card card = {this_machine()};
     void *address = NULL;
@@ -153,10 +152,9 @@ static int meet(struct ucx *u, struct tcr_net *net, const struct tcr_launch *l)
     u->ucp_worker_release_address(u->worker, address);
     if (!mine)
         return tcr_fail(TCC_EENV, "no memory for an address");
-    status = tcr_meet(l, tcr_ucx.title, tcr_net_patience(net), net->timeout,
-                      (struct tcr_card){sizeof card + size, mine}, &u->meeting, &u->cards);
+    status = tcr_net_meet(net, l, (struct tcr_card){sizeof card + size, mine}, &u->cards);
     free(mine);
-    for (int r = 0; r < net->size && !status; r++)
+    for (int r = 0; r < net->size && !status && !net->joins; r++)
         if (u->cards[r].bytes <= sizeof card)
             status = tcr_fail(TCC_EENV, "rank %d gave no address", r);
     return status;
@@ -178,13 +176,12 @@ static void find_neighbours(const struct ucx *u, struct tcr_net *net, const stru
         here += same;
         before += same && r < net->rank;
     }
-    net->local_rank = l->local_rank >= 0 ? l->local_rank : before;
-    net->local_size = l->local_size > 0 ? l->local_size : here;
+    net->local_rank = l->local_rank >= 0 && !net->elastic ? l->local_rank : before;
+    net->local_size = l->local_size > 0 && !net->elastic ? l->local_size : here;
 }
 
 static void ucx_free(struct ucx *u)
 {
-    tcr_meet_free(u->meeting);
     if (u->worker)
         u->ucp_worker_destroy(u->worker);
     if (u->context)
@@ -215,14 +212,15 @@ static int ucx_open(struct tcr_net *net, const struct tccrt_comm_options *option
         keep_quiet(u);
         status = make_worker(u, net);
     }
+    status = status ? status : meet(u, net, &l);
     if (!status && !(u->peers = calloc((size_t)net->size, sizeof *u->peers)))
         status = tcr_fail(TCC_EENV, "no memory for %d ranks", net->size);
-    if (status || (status = meet(u, net, &l))) {
+    if (status || net->joins) {
         ucx_free(u);
         return status;
     }
     find_neighbours(u, net, &l);
-    u->key = key_of(tcr_meet_tag(u->meeting));
+    u->key = key_of(tcr_meet_tag(net->meeting));
     net->data = u;
     return TCC_OK;
 }
@@ -247,7 +245,7 @@ static void ucx_close(struct tcr_net *net, bool broken)
     while (tcr_seconds() < until) {
         u->ucp_worker_progress(u->worker);
         flushed = flushed || !ucx_is_request(flush) || u->ucp_request_check_status(flush) != UCX_IN_PROGRESS;
-        if (flushed && tcr_meet_again(u->meeting))
+        if (flushed && tcr_meet_again(net->meeting))
             break;
         tcr_pause(&idle);
     }

@@ -8,6 +8,10 @@
  * A rank whose run has failed earlier takes part in what communication the others still do in front of the vote, with
  * whatever its buffers hold: it knows sizes and order, as its plan is theirs. What it can't follow, communication
  * within a branch or a loop, ends the group (tccrt_comm_abort).
+ *
+ * In an elastic world the second phase is made sure of, too: behind the last step that communicates a rank waits for
+ * all that is under way, and then for all others to have got as far. So when a rank dies the state of each of the
+ * others is that of before or behind the step, and of some of them that of behind it only if all have what it takes.
  */
 #include <stdio.h>
 #include <string.h>
@@ -25,15 +29,15 @@ static bool communicates(const struct tcc_pstep *p)
            p->kind == TCC_STEP_RECV;
 }
 
-static bool regions_communicate(const struct tccrt_session *s, const struct tcc_pstep *p)
+static bool regions_communicate(const struct tccrt_model *m, const struct tcc_pstep *p)
 {
     for (uint32_t r = 0; r < p->regions.count; r++) {
-        struct tcc_range steps = s->m->regions[p->regions.first + r].steps;
+        struct tcc_range steps = m->regions[p->regions.first + r].steps;
 
         for (uint32_t i = 0; i < steps.count; i++) {
-            const struct tcc_pstep *inner = &s->m->steps[steps.first + i];
+            const struct tcc_pstep *inner = &m->steps[steps.first + i];
 
-            if (communicates(inner) || regions_communicate(s, inner))
+            if (communicates(inner) || regions_communicate(m, inner))
                 return true;
         }
     }
@@ -74,6 +78,60 @@ int tcr_vote_end(struct tccrt_session *s, const struct tcc_pstep *p, struct tccr
         return status;
     text[sizeof text - 1] = 0;
     return tcr_fail((int)(vote >> 32), "rank %d: %s", tccrt_comm_world_rank(c, rank), text);
+}
+
+/* -- Elastic worlds ------------------------------------------------------------------------------------------- */
+
+static bool is_last(const struct tccrt_session *s, const struct tcc_pstep *p)
+{
+    uint32_t at = (uint32_t)(p - s->m->steps);
+
+    for (uint32_t i = 0; i < s->m->plan->entries.count; i++) {
+        struct tcc_range steps = s->m->entries[i].steps;
+        bool last = at - steps.first < steps.count;
+
+        for (uint32_t k = at + 1; last && k < steps.first + steps.count; k++)
+            last = !communicates(&s->m->steps[k]);
+        if (last)
+            return true;
+    }
+    return false;
+}
+
+int tcr_commit(struct tccrt_session *s, const struct tcc_pstep *p, struct tccrt_comm *c)
+{
+    int status = TCC_OK;
+
+    if (!c->net || !c->net->elastic || c->size < 2 || !is_last(s, p))
+        return TCC_OK;
+    for (uint32_t q = 0; q < s->max_queues && !status; q++)
+        if (s->requests[q])
+            status = tcr_await(s, s->started[q]);
+    if (!status && s->apart)
+        status = tcr_sync(s);
+    return status ? status : tccrt_comm_barrier(c, NULL);
+}
+
+int tccrt_comm_commits(const struct tccrt_model *m, const char *entry)
+{
+    const struct tcc_pentry *e = m && entry ? tcr_find_entry(m, entry) : NULL;
+
+    tcr_clear_error();
+    if (!e)
+        return tcr_fail(TCC_EUSAGE, "no entry point '%s'", entry ? entry : "");
+    if (tccrt_stages(m) > 1 || tccrt_tensor_parts(m) > 1)
+        return tcr_fail(TCC_EUSAGE, "a rank has a part of the model (--partitions, --tensor-parallel), which is lost "
+                                    "when it dies");
+    for (uint32_t i = 0; i < e->steps.count; i++) {
+        const struct tcc_pstep *p = &m->steps[e->steps.first + i];
+
+        if (p->kind == TCC_STEP_COLLECTIVE && (p->what == TCC_BROADCAST_FROM_OWNER || p->what == TCC_REDUCE_OWNED))
+            return tcr_fail(TCC_EUSAGE, "a rank has a part of the state (--zero), which is lost when it dies");
+        if (regions_communicate(m, p))
+            return tcr_fail(TCC_EUSAGE, "ranks keep gradients of several calls (--accumulate), which are lost when one "
+                                        "dies");
+    }
+    return TCC_OK;
 }
 
 /* -- A run that has failed -------------------------------------------------------------------------------- */
@@ -123,7 +181,7 @@ static int go_on(struct tccrt_session *s, struct tcc_range steps, uint32_t first
 
         if (i > vote && waits_for(s, p, vote))
             break;
-        if (regions_communicate(s, p)) {
+        if (regions_communicate(s->m, p)) {
             tccrt_comm_abort(group, s->failure);
             return TCC_EENV;
         }
@@ -148,7 +206,7 @@ int tcr_vote_failed(struct tccrt_session *s, struct tcc_range steps, int status)
         tcr_sync(s);
         s->device->ops->begin(s->device, &(struct tcr_control){.seed = s->seed, .run = s->runs});
     }
-    if (regions_communicate(s, at))
+    if (regions_communicate(s->m, at))
         tccrt_comm_abort(group, s->failure);
     else {
         voted = go_on(s, steps, s->failed_at + !communicates(at), (uint32_t)(vote - s->m->steps), group);

@@ -295,6 +295,18 @@ static void look_for_lost(struct tcr_net *net, double now)
     }
 }
 
+/* In an elastic world the connections of the meeting say who is gone, at once. */
+static void tend(struct tcr_net *net)
+{
+    bool next = tcr_meet_tend(net->meeting);
+
+    for (int i = 0; i < net->size && !net->broken; i++)
+        if (!net->watch->peers[i].ended && tcr_meet_gone(net->meeting, i))
+            tcr_net_break(net, true, "rank %d has died: its connection ended (found by rank %d)", i, net->rank);
+    if (next)
+        tcr_net_break(net, false, "the ranks meet anew");
+}
+
 int tcr_watch_poll(struct tcr_net *net, double now)
 {
     struct tcr_watch *w = net->watch;
@@ -323,6 +335,8 @@ int tcr_watch_poll(struct tcr_net *net, double now)
     if (now - w->looked < 0.05)
         return status;
     w->looked = now;
+    if (net->elastic)
+        tend(net);
     for (const struct tcr_op *op = net->ops; op && !net->broken; op = op->next)
         if (op->awaited >= 0)
             judge(net, op, now);
@@ -378,7 +392,7 @@ int tcr_watch_new(struct tcr_net *net)
     }
     for (int i = 0; i < net->size; i++)
         w->peers[i].waits_for = -1;
-    for (int i = 0; i < net->size && tcr_numbered_as_launched(net->rank, net->size); i++)
+    for (int i = 0; i < net->size && !net->elastic && tcr_numbered_as_launched(net->rank, net->size); i++)
         w->peers[i].here = i != net->rank && tcr_look(i, &w->peers[i].process) != TCR_GONE;
     net->watch = w;
     return listen(net);

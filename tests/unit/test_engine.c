@@ -170,7 +170,7 @@ START_TEST(operations_of_a_device)
     struct tcr_net *net;
     bool done;
 
-    ck_assert_int_eq(tcr_net_open(&fake, &options, 30, &net), TCC_OK);
+    ck_assert_int_eq(tcr_net_open(&fake, &options, 30, NULL, &net), TCC_OK);
     world.net = net;
     world.world = &world;
     there = world;

@@ -631,7 +631,8 @@ int model_open_interpreted(const struct options *o, const char *path, struct mod
 
 int model_world(const struct options *o, bool alone, struct tccrt_comm **world)
 {
-    struct tccrt_comm_options options = {.alone = alone, .engine = option_text(o, OPT_comm, NULL)};
+    struct tccrt_comm_options options = {
+        .alone = alone, .engine = option_text(o, OPT_comm, NULL), .elastic = option_set(o, OPT_elastic)};
     int status = tccrt_comm_init(&options, world);
 
     if (status == TCC_EUSAGE)

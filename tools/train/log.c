@@ -46,21 +46,34 @@ static int64_t step_of(const char *line)
     return -1;
 }
 
-int train_log_resume(struct trainer *t)
+static int cut(struct trainer *t)
 {
     char *line = NULL;
     size_t room = 0;
     ssize_t n;
     off_t keep = 0;
 
-    if (!t->log || !option_set(t->o, OPT_resume))
-        return EXIT_FINE;
     rewind(t->log);
-    while ((n = getline(&line, &room, t->log)) > 0 && line[n - 1] == '\n' && step_of(line) <= t->done)
+    while ((n = getline(&line, &room, t->log)) > 0 && line[n - 1] == '\n' && step_of(line) <= t->done) {
         keep += n;
+        t->logged = step_of(line) > t->logged ? step_of(line) : t->logged;
+    }
     free(line);
     return fflush(t->log) == 0 && ftruncate(fileno(t->log), keep) == 0 && fseeko(t->log, 0, SEEK_END) == 0 ? EXIT_FINE
                                                                                                            : cannot(t);
+}
+
+int train_log_resume(struct trainer *t)
+{
+    return t->log && option_set(t->o, OPT_resume) ? cut(t) : EXIT_FINE;
+}
+
+int train_log_take(struct trainer *t)
+{
+    if (!log_path(t))
+        return EXIT_FINE;
+    t->log = fopen(log_path(t), "a+");
+    return t->log ? cut(t) : cannot(t);
 }
 
 int train_log_close(struct trainer *t)

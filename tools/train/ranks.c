@@ -18,13 +18,19 @@
 
 int ranks_begin(struct trainer *t)
 {
-    int code = model_world(t->o, false, &t->world);
+    int64_t least = 1;
+    int code = !*option_text(t->o, OPT_elastic, "") || option_int(t->o, OPT_elastic, 1, 64, &least)
+                   ? model_world(t->o, false, &t->world)
+                   : EXIT_USAGE;
 
     if (code != EXIT_FINE)
         return code;
-    t->rank = tccrt_comm_rank(t->world);
+    t->joins = tccrt_comm_joins(t->world);
+    t->rank = t->joins ? 1 : tccrt_comm_rank(t->world); /* of no rank until it has joined */
     t->processes = t->ranks = tccrt_comm_size(t->world);
     t->chief = t->rank == 0;
+    t->elastic = option_set(t->o, OPT_elastic) && (t->processes > 1 || t->joins);
+    t->least = (int)least;
     if (t->chief && tccrt_comm_unguarded(t->world) && !option_set(t->o, OPT_quiet))
         fputs("note: TCCC_COMM_SECRET is not set: anybody who reaches the port of rank 0 can join the job\n", stderr);
     return EXIT_FINE;
@@ -121,6 +127,8 @@ int ranks_place(struct trainer *t)
     if (code != EXIT_FINE)
         return code;
     t->dp = t->world;
+    if (t->elastic && tccrt_comm_commits(t->m.artifact, "step") != TCC_OK)
+        return tool_error(t->o, EXIT_DATA, "--elastic: %s: %s", t->o->words[0], tccrt_error());
     t->eval_sharded = t->ranks > 1 && !strcmp(option_text(t->o, OPT_eval, "rank0"), "sharded");
     if (t->processes == 1)
         return EXIT_FINE; /* all stages in turn */
@@ -151,10 +159,10 @@ int ranks_place(struct trainer *t)
 
 int ranks_groups(struct trainer *t)
 {
-    if (t->processes > 1 && (tccrt_session_group(t->m.session, data_group(t), t->dp) ||
-                             tccrt_session_group(t->m.session, "world", t->world) ||
-                             (t->pp && tccrt_session_group(t->m.session, "pp", t->pp)) ||
-                             (t->tp && tccrt_session_group(t->m.session, "tp", t->tp))))
+    if ((t->processes > 1 || t->elastic) && (tccrt_session_group(t->m.session, data_group(t), t->dp) ||
+                                             tccrt_session_group(t->m.session, "world", t->world) ||
+                                             (t->pp && tccrt_session_group(t->m.session, "pp", t->pp)) ||
+                                             (t->tp && tccrt_session_group(t->m.session, "tp", t->tp))))
         return trainer_status(t, TCC_EENV);
     return EXIT_FINE;
 }
@@ -248,6 +256,8 @@ static int agree(struct trainer *t, const char *what, const char *format, ...)
 
 int ranks_tables(struct trainer *t)
 {
+    if (t->joins)
+        return EXIT_FINE;
     char *text = t->chief ? data_tables_text(&t->tables) : NULL;
     int64_t n = text ? (int64_t)strlen(text) + 1 : 1;
     struct tcc_tensor length = {&n, TCC_I64, 0, {0}};
@@ -269,8 +279,20 @@ int ranks_tables(struct trainer *t)
     return code;
 }
 
+void ranks_flags(const struct trainer *t, char *text, size_t size)
+{
+    snprintf(text, size,
+             "batch %" PRId64 ", %" PRId64 " samples, %" PRId64 " epochs, %" PRId64
+             " steps, shuffle %d, evaluation every %" PRId64 ", sharded %d, checkpoint every %" PRId64
+             ", parts %d, %d per execution, %s %016" PRIx64,
+             t->fixed_batch ? 0 : t->global_batch, t->data.samples, t->epochs, t->steps, t->sampler.shuffle,
+             t->eval_every, !strcmp(option_text(t->o, OPT_eval, "rank0"), "sharded"), t->checkpoint_every,
+             option_set(t->o, OPT_partial), t->per_execution, tccrt_name(t->m.artifact), tccrt_digest(t->m.artifact));
+}
+
 int ranks_agree(struct trainer *t)
 {
+    char text[400];
     int code;
 
     if (t->processes == 1)
@@ -278,13 +300,8 @@ int ranks_agree(struct trainer *t)
     if ((code = agree(t, "artifact", "%s %016" PRIx64, tccrt_name(t->m.artifact), tccrt_digest(t->m.artifact))) !=
         EXIT_FINE)
         return code;
-    return agree(t, "set of flags or data",
-                 "batch %" PRId64 ", %" PRId64 " samples, %" PRId64 " batches an epoch, %" PRId64 " epochs, %" PRId64
-                 " steps, seed %" PRIu64 ", shuffle %d, evaluation every %" PRId64
-                 ", sharded %d, checkpoint every %" PRId64 ", parts %d, %d per execution",
-                 t->global_batch, t->data.samples, t->per_epoch, t->epochs, t->steps, t->sampler.seed,
-                 t->sampler.shuffle, t->eval_every, t->eval_sharded, t->checkpoint_every, option_set(t->o, OPT_partial),
-                 t->per_execution);
+    ranks_flags(t, text, sizeof text);
+    return agree(t, "set of flags or data", "%s, seed %" PRIu64, text, t->sampler.seed);
 }
 
 /* Rank 0's state and place in the data. Masks of Dropout differ between ranks, as their samples do. */
@@ -293,7 +310,6 @@ int ranks_share(struct trainer *t)
     int64_t place[9] = {t->epoch, t->batch, t->done,          t->resumed,     (int64_t)t->sampler.seed,
                         0,        0,        t->control.worse, t->control.flat};
     struct tcc_tensor tensor = {place, TCC_I64, 1, {9}};
-    uint64_t seed;
     int64_t runs;
 
     if (t->ranks == 1)
@@ -311,9 +327,14 @@ int ranks_share(struct trainer *t)
     memcpy(&t->control.resumed_rate, &place[6], sizeof t->control.resumed_rate);
     t->control.worse = place[7];
     t->control.flat = place[8];
-    tccrt_random_get(t->m.session, &seed, &runs);
-    tccrt_random_set(t->m.session, seed + (uint64_t)t->rank * 0x9e3779b97f4a7c15, runs);
+    tccrt_random_get(t->m.session, &t->first_seed, &runs);
+    ranks_seed(t, runs);
     return EXIT_FINE;
+}
+
+void ranks_seed(struct trainer *t, int64_t runs)
+{
+    tccrt_random_set(t->m.session, t->first_seed + (uint64_t)t->rank * 0x9e3779b97f4a7c15, runs);
 }
 
 int ranks_collect(struct trainer *t)
@@ -338,14 +359,15 @@ int ranks_release(struct trainer *t, int code)
     return status == TCC_OK ? code : trainer_status(t, status);
 }
 
-/* Has any rank been asked to stop? All then stop after the same step. */
+/* Has any rank been asked to stop? All then stop after the same step. Does a process wait to become a rank? */
 int ranks_stop(struct trainer *t, bool mine, bool *all)
 {
-    int32_t flag = mine;
-    struct tcc_tensor tensor = {&flag, TCC_I32, 1, {1}};
+    int32_t flag[2] = {mine, t->elastic && tccrt_comm_waiting(t->world) > 0};
+    struct tcc_tensor tensor = {flag, TCC_I32, 1, {2}};
     int status = t->processes > 1 ? tccrt_comm_all_reduce(t->world, TCCRT_MAX, 1, 1, &tensor, &tensor, NULL) : TCC_OK;
 
-    *all = flag != 0;
+    *all = flag[0] != 0;
+    t->regroup |= flag[1] != 0;
     return status == TCC_OK ? EXIT_FINE : trainer_status(t, status);
 }
 
@@ -361,7 +383,7 @@ int ranks_end(struct trainer *t, int code)
         tccrt_comm_free(t->pp);
     if (t->tp)
         tccrt_comm_free(t->tp);
-    if (tccrt_comm_finalize(t->world, NULL) && code == EXIT_FINE)
+    if (tccrt_comm_finalize(t->world, NULL) && code == EXIT_FINE && !t->elastic)
         code = tool_error(t->o, EXIT_ENVIRONMENT, "%s", tccrt_error());
     return code;
 }

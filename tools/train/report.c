@@ -70,6 +70,8 @@ static void step_json(struct trainer *t, const struct step_result *r, FILE *out)
         fprintf(out, ",\"loss_scale\":%s", single(d, sizeof d, r->scale));
     if (r->sim_ms > 0)
         fprintf(out, ",\"sim_ms\":%.9g", r->sim_ms);
+    if (t->elastic)
+        fprintf(out, ",\"ranks\":%d", r->ranks);
     fputs("}\n", out);
     fflush(out);
 }
@@ -148,8 +150,10 @@ void report_step(struct trainer *t, const struct step_result *r)
     if (!t->chief)
         return;
     step_scalars(t, r);
-    if (t->log)
+    if (t->log && t->done > t->logged) {
         step_json(t, r, t->log);
+        t->logged = t->done;
+    }
     if (t->json) {
         step_json(t, r, stdout);
         return;

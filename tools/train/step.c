@@ -233,16 +233,18 @@ static int execute_now(struct trainer *t, struct batch **list, const int64_t *or
         bool last = k + 1 == done; /* of what stands in the state now */
         t->batch++;
         t->done++;
-        report_step(t, &(struct step_result){.loss = loss,
-                                             .lr = lr,
-                                             .ms = ms,
-                                             .data_ms = t->waited / n,
-                                             .norm = norm,
-                                             .scale = scale,
-                                             .sim_ms = sim_ms,
-                                             .rows = list[k]->rows,
-                                             .has_norm = last && t->has_norm,
-                                             .has_scale = last && t->has_scale});
+        t->last = (struct step_result){.loss = loss,
+                                       .lr = lr,
+                                       .ms = ms,
+                                       .data_ms = t->waited / n,
+                                       .norm = norm,
+                                       .scale = scale,
+                                       .sim_ms = sim_ms,
+                                       .rows = list[k]->rows,
+                                       .has_norm = last && t->has_norm,
+                                       .has_scale = last && t->has_scale,
+                                       .ranks = t->ranks};
+        report_step(t, &t->last);
         if (!isfinite(loss) && !option_set(t->o, OPT_keep_going) && !overflow(t, skipped))
             return not_finite(t, loss);
         if (train_outputs_wanted(t, t->done)) {
@@ -253,7 +255,7 @@ static int execute_now(struct trainer *t, struct batch **list, const int64_t *or
         }
     }
     if (status != TCC_OK)
-        return step_failed(t, list[done], order, status);
+        return ranks_lost(t, trainer_code(status)) ? trainer_code(status) : step_failed(t, list[done], order, status);
     if (good < n) {
         report_clear(t);
         return tool_error(t->o, EXIT_DATA, "%s", list[good]->error);
@@ -332,7 +334,7 @@ bool train_reads_late(const struct trainer *t)
     struct tccrt_sim sim;
     bool timed = option_set(t->o, OPT_trace) || t->html;
 
-    return t->per_execution == 1 && t->processes == 1 && !is_folded(t) && !t->schedule &&
+    return t->per_execution == 1 && t->processes == 1 && !t->elastic && !is_folded(t) && !t->schedule &&
            !option_set(t->o, OPT_save_outputs) &&
            (!timed || (tccrt_simulated(t->m.session, &sim) == TCC_OK && *sim.core));
 }

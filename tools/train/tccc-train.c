@@ -41,6 +41,8 @@ int trainer_code(int status)
 
 int trainer_status(const struct trainer *t, int status)
 {
+    if (ranks_lost(t, trainer_code(status))) /* the others go on without it */
+        return trainer_code(status);
     return tool_error(t->o, trainer_code(status), "%s", tccrt_error());
 }
 
@@ -176,7 +178,7 @@ static int settle_batch_size(struct trainer *t)
         if (n < 0)
             continue;
         t->fixed_batch = true;
-        if (!t->global_batch)
+        if (!t->global_batch || t->joins)
             t->global_batch = n * t->ranks;
         if (t->global_batch != n * t->ranks)
             return tool_error(t->o, EXIT_DATA,
@@ -207,6 +209,16 @@ static int open_eval_data(struct trainer *t)
     return t->evaluates
                ? data_set_open(t->o, OPT_eval_data, t->eval.in, t->eval.axes, t->eval.nin, &t->tables, &t->eval_data)
                : EXIT_FINE;
+}
+
+static int count_batches(struct trainer *t)
+{
+    int64_t count = trace_sampler_count(&t->sampler);
+
+    t->per_epoch = t->drop_last ? count / t->batch_size : (count + t->batch_size - 1) / t->batch_size;
+    return t->per_epoch ? EXIT_FINE
+                        : tool_error(t->o, EXIT_DATA, "%" PRId64 " samples are less than one batch of %" PRId64, count,
+                                     t->batch_size);
 }
 
 static int open_data(struct trainer *t)
@@ -249,11 +261,7 @@ static int open_data(struct trainer *t)
                     count % t->batch_size, count, t->micros);
         t->drop_last = true;
     }
-    t->per_epoch = t->drop_last ? count / t->batch_size : (count + t->batch_size - 1) / t->batch_size;
-    if (!t->per_epoch)
-        return tool_error(t->o, EXIT_DATA, "%" PRId64 " samples are less than one batch of %" PRId64, count,
-                          t->batch_size);
-    return EXIT_FINE;
+    return count_batches(t);
 }
 
 /* The rate: --lr and --lr-schedule win over what was compiled in. A model is compiled with its --lr-schedule. */
@@ -345,14 +353,15 @@ static int run_epoch(struct trainer *t, struct batch **list)
         loader_start(t->loader, &e);
     }
     while (code == EXIT_FINE && !ended && !enough(t)) {
-        if ((code = ranks_stop(t, stop_signal || t->control.ended, &t->stopped)) != EXIT_FINE || t->stopped)
+        if ((code = ranks_stop(t, stop_signal || t->control.ended, &t->stopped)) != EXIT_FINE || t->stopped ||
+            t->regroup)
             break;
         code = train_execute(t, list, order, &ended);
         if (code != EXIT_FINE || ended)
             break;
         if (t->nahead) /* nothing is due */
             continue;
-        bool last = t->batch == t->per_epoch;
+        bool last = t->batch >= t->per_epoch;
         if (t->eval_every && t->done % t->eval_every == 0)
             code = evaluate(t);
         if (code == EXIT_FINE && t->checkpoint_every && t->done % t->checkpoint_every == 0 && !last)
@@ -365,9 +374,10 @@ static int run_epoch(struct trainer *t, struct batch **list)
     if (order)
         loader_stop(t->loader);
     free(order);
-    if (code == EXIT_FINE)
-        report_epoch(t);
-    if (code == EXIT_FINE && t->batch == t->per_epoch) {
+    if (code != EXIT_FINE || t->regroup)
+        return code;
+    report_epoch(t);
+    if (t->batch >= t->per_epoch) {
         code = evaluate(t);
         t->epoch++;
         t->batch = 0;
@@ -375,6 +385,29 @@ static int run_epoch(struct trainer *t, struct batch **list)
             code = train_save(t, "last");
     }
     return code;
+}
+
+/* To the end, or until the ranks have to meet anew (t->regroup). */
+static int run_epochs(struct trainer *t, struct batch **list, int code)
+{
+    while (code == EXIT_FINE && t->epoch < t->epochs && !enough(t) && !t->regroup)
+        code = run_epoch(t, list);
+    report_clear(t);
+    if (code == EXIT_FINE && (t->batch || t->owes) && !t->regroup) { /* in the midst of an epoch */
+        if (!t->stopped)
+            code = evaluate(t);
+        if (code == EXIT_FINE)
+            code = train_save(t, "last");
+        t->owes = false;
+    }
+    if (code == EXIT_FINE && t->elastic && !t->regroup) { /* who has written that has not died before */
+        code = ranks_stop(t, t->stopped, &t->stopped);
+        t->regroup = false;
+    }
+    if (!ranks_lost(t, code))
+        return code;
+    t->regroup = true;
+    return EXIT_FINE;
 }
 
 static int loop(struct trainer *t)
@@ -385,15 +418,11 @@ static int loop(struct trainer *t)
     t->started = t->epoch_started = now_ms();
     t->done_at_start = t->done;
     t->evaluated = -1;
-    while (code == EXIT_FINE && t->epoch < t->epochs && !enough(t))
-        code = run_epoch(t, list);
-    report_clear(t);
-    if (code == EXIT_FINE && t->batch) { /* in the midst of an epoch */
-        if (!t->stopped)
-            code = evaluate(t);
-        if (code == EXIT_FINE)
-            code = train_save(t, "last");
-    }
+    if (code == EXIT_FINE && t->joins)
+        code = ranks_regroup(t);
+    do
+        code = run_epochs(t, list, code);
+    while (code == EXIT_FINE && t->regroup && (code = ranks_regroup(t)) == EXIT_FINE);
     if (t->stopped && code == EXIT_FINE && t->chief && t->control.ended && !stop_signal)
         fprintf(stderr, "note: ended at step %" PRId64 ": the last %" PRId64 " evaluations were no better\n", t->done,
                 t->control.worse);
@@ -404,23 +433,47 @@ static int loop(struct trainer *t)
     return code;
 }
 
-static int make_buffers(struct trainer *t)
+static int make_loaders(struct trainer *t)
 {
     int64_t workers = 1;
-    size_t per = (size_t)t->per_execution;
 
     if (!option_int(t->o, OPT_workers, 0, 256, &workers))
         return EXIT_USAGE;
+    loader_free(t->loader);
+    loader_free(t->eval_loader);
+    t->loader = loader_new(&t->data, (int)workers, t->per_execution + TRAIN_AHEAD + 2 * (int)workers, t->batch_size,
+                           t->skip_bad);
+    t->eval_loader =
+        t->evaluates ? loader_new(&t->eval_data, (int)workers, 2 * (int)workers + 1, t->batch_size, t->skip_bad) : NULL;
+    return t->loader && (t->eval_loader || !t->evaluates) ? EXIT_FINE
+                                                          : tool_error(t->o, EXIT_ENVIRONMENT, "no memory for batches");
+}
+
+/* As many ranks as there are now divide the batches. */
+int trainer_recut(struct trainer *t)
+{
+    int64_t size = t->batch_size;
+    int code;
+
+    if (t->fixed_batch)
+        t->global_batch = t->batch_size * t->ranks;
+    t->batch_size = t->global_batch / t->ranks ? t->global_batch / t->ranks : 1;
+    t->sampler.ranks = t->ranks;
+    t->sampler.rank = t->rank;
+    t->eval_sharded = t->ranks > 1 && !strcmp(option_text(t->o, OPT_eval, "rank0"), "sharded");
+    if ((code = count_batches(t)) != EXIT_FINE)
+        return code;
+    return t->batch_size == size ? EXIT_FINE : make_loaders(t);
+}
+
+static int make_buffers(struct trainer *t)
+{
+    size_t per = (size_t)t->per_execution;
+
     t->in = calloc(per * (size_t)t->step.nin + 1, sizeof *t->in);
     t->out = calloc(per * (size_t)t->step.nout + 1, sizeof *t->out);
     t->losses = calloc(2 * per + 2, sizeof *t->losses);
-    t->loader = loader_new(&t->data, (int)workers, t->per_execution + TRAIN_AHEAD + 2 * (int)workers, t->batch_size,
-                           t->skip_bad);
-    if (t->evaluates)
-        t->eval_loader = loader_new(&t->eval_data, (int)workers, 2 * (int)workers + 1, t->batch_size, t->skip_bad);
-    if (!t->in || !t->out || !t->losses || !t->loader || (t->evaluates && !t->eval_loader))
-        return tool_error(t->o, EXIT_ENVIRONMENT, "no memory for batches");
-    return EXIT_FINE;
+    return t->in && t->out && t->losses ? make_loaders(t) : tool_error(t->o, EXIT_ENVIRONMENT, "no memory for batches");
 }
 
 /* First values that a model computes rather than holds (TrainingInfoProto) are there once its `init` has run. What tccc

@@ -10,7 +10,7 @@
  *   train_ckpt     checkpoints and resuming
  *   train_outputs  --save-outputs
  *   train_memory  --memory-report
- *   train_ranks    many processes: what they have in common, who does what
+ *   train_ranks    many processes: what they have in common, who does what;  train_elastic: --elastic
  *   train_html     --html;  train_log: --log-file;  train_events: --tensorboard;  train_serve: --metrics=HOST:PORT
  *   train_net      --net
  *   train_report   progress on a terminal, JSON lines elsewhere
@@ -41,6 +41,7 @@ struct step_result {
     double sim_ms;  /* 0: no time is modelled */
     int64_t rows;
     bool has_norm, has_scale;
+    int ranks; /* that made it */
 };
 
 /* A step that the device has been given, its batch, and what it leaves in the state; `values` as they lie there. took:
@@ -138,6 +139,14 @@ struct trainer {
     bool eval_sharded;                     /* all ranks of dp evaluate, each its batches */
     int stage;                             /* 1 + the one that this process runs; 0: all there are */
     int tensor;                            /* 1 + its rank in tp; 0: tensors are whole */
+    /* --elastic. joins: the job runs, this process is to become one of its ranks; regroup: ranks are to meet anew;
+     * owes: rank 0 has died, and may not have written what it should have; least: ranks; first_seed: of random ops, of
+     * rank 0; last: what the last step has said; logged: the last step that the log has. */
+    bool elastic, joins, regroup, owes;
+    int least;
+    uint64_t first_seed;
+    struct step_result last;
+    int64_t logged;
     int64_t global_batch;                  /* of all ranks together; batch_size is this one's */
     double started, last_shown;
     double epoch_started, epoch_loss, last_lr;     /* since the last report_epoch() */
@@ -192,6 +201,13 @@ int ranks_params(struct trainer *t);
 int ranks_release(struct trainer *t, int code);
 int ranks_stop(struct trainer *t, bool mine, bool *all);
 int ranks_end(struct trainer *t, int code);                                /* the exit code */
+void ranks_flags(const struct trainer *t, char *text, size_t size);         /* what must be the same everywhere */
+void ranks_seed(struct trainer *t, int64_t runs);                           /* this rank's, from first_seed */
+/* elastic.c, --elastic: has the run ended, with that code, since a rank is gone? The ranks that are left and those that
+ * come meet, and all are as far as the furthest one: an exit code. */
+bool ranks_lost(const struct trainer *t, int code);
+int ranks_regroup(struct trainer *t);
+int trainer_recut(struct trainer *t);                                      /* there are as many ranks now */
 
 int metrics_new(struct trainer *t, struct metrics **out);                  /* reads --metrics */
 void metrics_begin(struct metrics *m);                                     /* of an evaluation */
@@ -234,6 +250,7 @@ void train_net_end(struct train_net *net);
 /* log.c: --log-file */
 int train_log_open(struct trainer *t);
 int train_log_resume(struct trainer *t);                                    /* lines of steps that are made again go */
+int train_log_take(struct trainer *t);                                      /* of the rank that wrote it before */
 int train_log_close(struct trainer *t);
 
 /* events.c: --tensorboard. Opened when it is known which step comes next; exit codes after a message. */

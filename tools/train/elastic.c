@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * --elastic: ranks that go on when one of them dies, and with processes that come while the job runs, as TorchElastic
+ * and Horovod's elastic mode do between checkpoints; here from the memory of those that are left.
+ *
+ * Each rank has the whole state (data parallel, without --zero), and a step either is done on a rank or has changed
+ * nothing there (tccrt_comm_commits()). So those that meet anew tell each other how far they are: who is furthest, by
+ * one step at most, gives its state to those that are not and to those that have come, and all go on from there, as
+ * that many ranks would that go on from a checkpoint. A step that nobody has finished is made again.
+ */
+#include "tools/train/train_int.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/xxh3.h"
+
+/* What a rank says of itself when ranks meet; the furthest one's holds for all. */
+struct place {
+    int64_t done, epoch, batch, resumed, worse, flat, runs;
+    uint64_t seed, first_seed, flags;
+    double best_loss, resumed_rate, base_rate, best;
+    int32_t fresh, told; /* has no state yet; step is of a step */
+    struct step_result step;
+};
+
+bool ranks_lost(const struct trainer *t, int code)
+{
+    return t->elastic && code == EXIT_ENVIRONMENT && t->world && tccrt_comm_broken(t->world) != TCC_OK;
+}
+
+static struct place place_of(struct trainer *t)
+{
+    struct place p = {.done = t->done,
+                      .epoch = t->epoch,
+                      .batch = t->batch,
+                      .resumed = t->resumed,
+                      .worse = t->control.worse,
+                      .flat = t->control.flat,
+                      .seed = t->sampler.seed,
+                      .first_seed = t->first_seed,
+                      .best_loss = t->best_loss,
+                      .resumed_rate = t->control.resumed_rate,
+                      .base_rate = t->base_rate,
+                      .best = t->control.best,
+                      .fresh = t->joins,
+                      .told = t->done > t->done_at_start,
+                      .step = t->last};
+    char text[400];
+
+    ranks_flags(t, text, sizeof text);
+    p.flags = tcr_xxh3(text, strlen(text));
+    tccrt_random_get(t->m.session, NULL, &p.runs);
+    return p;
+}
+
+static void take_place(struct trainer *t, const struct place *p)
+{
+    t->done = p->done;
+    t->epoch = p->epoch;
+    t->batch = p->batch;
+    t->resumed = p->resumed;
+    t->control.worse = p->worse;
+    t->control.flat = p->flat;
+    t->sampler.seed = p->seed;
+    t->first_seed = p->first_seed;
+    t->best_loss = p->best_loss;
+    t->control.resumed_rate = p->resumed_rate;
+    t->base_rate = p->base_rate;
+    t->control.best = p->best;
+    t->last = p->step;
+    ranks_seed(t, p->runs);
+}
+
+/* -- A rank's state, which may be written over in part ------------------------------------------------------------ */
+
+static void *keep_state(struct trainer *t)
+{
+    struct tccrt_model *m = t->m.artifact;
+    void **copies = calloc((size_t)tccrt_nstates(m) + 1, sizeof *copies);
+
+    for (int i = 0; copies && i < tccrt_nstates(m); i++) {
+        struct tccrt_value_info info;
+        struct tcc_tensor x;
+
+        tccrt_state_info(m, i, &info);
+        if (tccrt_state_get(t->m.session, info.name, &x) != TCC_OK)
+            continue;
+        size_t n = (size_t)tcc_elements(x.rank, x.dims) * (size_t)tcc_dtype_bytes((enum tcc_dtype)x.dtype);
+        if ((copies[i] = malloc(n + 1)))
+            memcpy(copies[i], x.data, n);
+    }
+    return copies;
+}
+
+static void put_back(struct trainer *t, void **copies, bool needed)
+{
+    struct tccrt_model *m = t->m.artifact;
+
+    for (int i = 0; copies && i < tccrt_nstates(m); i++) {
+        struct tccrt_value_info info;
+        struct tcc_tensor x;
+
+        tccrt_state_info(m, i, &info);
+        if (copies[i] && needed && tccrt_state_get(t->m.session, info.name, &x) == TCC_OK) {
+            x.data = copies[i];
+            tccrt_state_set(t->m.session, info.name, &x);
+        }
+        free(copies[i]);
+    }
+    free(copies);
+}
+
+/* -- Meeting --------------------------------------------------------------------------------------------------- */
+
+/* The furthest of those that have state. */
+static int furthest(const struct place *all, int n)
+{
+    int root = -1;
+
+    for (int i = 0; i < n; i++)
+        if (!all[i].fresh && (root < 0 || all[i].done > all[root].done))
+            root = i;
+    return root;
+}
+
+/* Everybody's state becomes that of the furthest one; EXIT_FINE, or an exit code, after a message where all are
+ * there. */
+static int settle(struct trainer *t, const struct place *all)
+{
+    int root = furthest(all, t->ranks), code = EXIT_FINE;
+    bool differs = false;
+
+    for (int i = 0; i < t->ranks && root >= 0; i++)
+        differs |= all[i].fresh || all[i].done != all[root].done;
+    if (root < 0)
+        return tool_error(t->o, EXIT_ENVIRONMENT, "no rank has the state of the job any more");
+    if (all[t->rank].flags != all[root].flags)
+        return tool_error(t->o, EXIT_DATA,
+                          "this process has another artifact, other flags or data than the job that it came to join");
+    if (differs) {
+        bool behind = !t->joins && t->done != all[root].done;
+        void **copies = behind ? keep_state(t) : NULL;
+
+        if (tccrt_comm_state(t->world, root, t->m.session) != TCC_OK)
+            code = trainer_status(t, TCC_EENV);
+        put_back(t, copies, code != EXIT_FINE);
+    }
+    if (code == EXIT_FINE)
+        take_place(t, &all[root]);
+    return code;
+}
+
+static int exchange(struct trainer *t)
+{
+    struct place mine = place_of(t), *all = calloc((size_t)t->ranks, sizeof *all);
+    struct tcc_tensor in = {&mine, TCC_U8, 1, {sizeof mine}}, out = {all, TCC_U8, 1, {(int64_t)sizeof mine * t->ranks}};
+    int code = all ? EXIT_FINE : tool_error(t->o, EXIT_ENVIRONMENT, "no memory");
+
+    if (code == EXIT_FINE && tccrt_comm_all_gather(t->world, &in, &out, NULL, NULL) != TCC_OK)
+        code = trainer_status(t, TCC_EENV);
+    if (code == EXIT_FINE)
+        code = ranks_groups(t);
+    if (code == EXIT_FINE)
+        code = settle(t, all);
+    free(all);
+    return code;
+}
+
+static void tell(const struct trainer *t, const char *why)
+{
+    if (!t->chief || option_set(t->o, OPT_quiet))
+        return;
+    fprintf(stderr, "note: %d rank%s from step %" PRId64 " on%s%s\n", t->ranks, t->ranks > 1 ? "s" : "", t->done + 1,
+            *why ? ": " : "", why);
+}
+
+/* The one that reports, now: what the one before it may not have said any more. */
+static int report_anew(struct trainer *t, bool was_chief, int64_t told)
+{
+    int code = EXIT_FINE;
+
+    if (!was_chief) {
+        t->evaluated = -1;
+        t->owes = true;
+        if ((code = train_log_take(t)) != EXIT_FINE || (code = train_events_open(t)) != EXIT_FINE ||
+            (code = train_serve_open(t)) != EXIT_FINE)
+            return code;
+    }
+    if (t->done > t->done_at_start && (!was_chief || t->done > told))
+        report_step(t, &t->last);
+    return code;
+}
+
+int ranks_regroup(struct trainer *t)
+{
+    bool was_chief = t->chief, lost = tccrt_comm_broken(t->world) != TCC_OK;
+    int64_t told = t->done;
+    char why[400];
+    int code;
+
+    snprintf(why, sizeof why, "%.399s", lost ? tccrt_error() : "");
+    if (!strcmp(why, "the ranks meet anew"))
+        *why = 0;
+    t->regroup = false;
+    do {
+        if (tccrt_comm_regroup(&t->world, t->least) != TCC_OK)
+            return tool_error(t->o, EXIT_ENVIRONMENT, "%s", tccrt_error());
+        t->dp = t->world;
+        t->rank = tccrt_comm_rank(t->world);
+        t->processes = t->ranks = tccrt_comm_size(t->world);
+        t->chief = !t->rank;
+        code = exchange(t);
+    } while (ranks_lost(t, code));
+    if (code == EXIT_FINE)
+        code = trainer_recut(t);
+    if (code != EXIT_FINE)
+        return code;
+    if (t->joins)
+        t->done_at_start = told = t->done;
+    t->joins = false;
+    report_clear(t);
+    tell(t, why);
+    return t->chief ? report_anew(t, was_chief, told) : EXIT_FINE;
+}
