@@ -59,7 +59,7 @@ int loops_transpose_dim(struct ir_ctx *ctx, const struct em_machine *m, const st
 {
     int sums = k->nstages > 1 && k->stages[0].inner && !k->stages[0].repeat;
     if (v < 0 || k->dims[v].role != KN_OUTER || width < 4 || k->nstages != 1 + sums || k->stages[sums].inner ||
-        k->split.combine || k->ninsns > MAX_INSNS)
+        k->stages[sums].repeat || k->split.combine || k->ninsns > MAX_INSNS)
         return -1;
     for (int i = 0; i < k->noperands && sums; i++)
         if (k->operands[i].use == KN_LOCAL)
