@@ -172,7 +172,7 @@ int neuron_sbuf_bytes(enum neuron_core_kind c);                          /* of a
 const char *neuron_engine_name(enum neuron_engine e);
 const char *neuron_type_name(enum neuron_type t);
 int neuron_type_bytes(enum neuron_type t);
-char neuron_type_class(enum neuron_type t);                              /* u, i or f */
+char neuron_type_class(enum neuron_type t);                              /* u, i, f or x */
 const char *neuron_alu_name(enum neuron_alu a);
 const char *neuron_func_name(enum neuron_func f);
 /* Attribute of an instruction; 0 where its row has none of that name. */
@@ -183,5 +183,7 @@ int64_t neuron_tensor_bytes(const struct neuron_tensor *t);
 /* The `}` of the loop that begins at instruction `at`. */
 int neuron_loop_end(const struct neuron_stream *s, int at);
 bool neuron_is_dma(enum neuron_op op);
+bool neuron_is_load(enum neuron_op op);                                  /* of what the tensor engine keeps */
+bool neuron_is_product(enum neuron_op op);
 
 #endif

@@ -182,12 +182,12 @@ static int64_t elements(const struct neuron_instr *i)
         return o[2].count;
     if (op == NEURON_OP_PE_TRANSPOSE)
         return o[1].count;
-    if (op == NEURON_OP_LOAD_STATIONARY)
+    if (neuron_is_load(op))
         return (neuron_free_size(&o[0]) + 3) / 4 * 4;
     if (!i->noperands)
         return 0;
     int64_t n = neuron_free_size(&o[i->noperands > 1 && o[1].space != NEURON_NUMBER]);
-    if (op == NEURON_OP_MATMUL)
+    if (neuron_is_product(op))
         return n;
     for (int k = 0; k < i->noperands; k++)
         if ((o[k].space == NEURON_SBUF || o[k].space == NEURON_PSUM) && distance(&o[k]) >= APART)
@@ -209,7 +209,7 @@ int64_t nk_cycles(const struct nk_costs *c, enum neuron_core_kind core, enum neu
            !whens[r - c->instr](&a))
         r++;
     int64_t least = r->least, n = elements(i) * r->times / r->over, columns = FULL;
-    if (i->op == NEURON_OP_MATMUL)
+    if (neuron_is_product((enum neuron_op)i->op))
         columns = i->operand[0].count;
     else if (i->op == NEURON_OP_PE_TRANSPOSE)
         columns = neuron_free_size(&i->operand[1]);

@@ -114,6 +114,8 @@ static bool all_short_in_sbuf(const struct neuron_instr *i, int n)
 
 bool neuron_fast_mode(const struct neuron_sim *s, const struct neuron_instr *i)
 {
+    if (i->op == NEURON_OP_QUANTIZE_MX)
+        return true;
     return (i->op == NEURON_OP_TENSOR_COPY || i->op == NEURON_OP_TENSOR_SCALAR)
                ? copy_mode(s, i) > 1
                : i->op == NEURON_OP_TENSOR_TENSOR && s->generation >= 3 && all_short_in_sbuf(i, 3);
@@ -165,6 +167,7 @@ static uint64_t lanes(const struct neuron_sim *s, int engine, const struct neuro
                                    neuron_attr(i, NEURON_ATTR_OP1).i == NEURON_ALU_MUL
                                ? n
                                : figure(s, SCALAR_TENSOR_TENSOR_TIMES) * n);
+    case NEURON_OP_QUANTIZE_MX: return most(least, n * 4 / figure(s, QUANTIZE_INTO));
     case NEURON_OP_TENSOR_SCALAR_REDUCE: return most(least, n) + figure(s, REDUCE_END);
     case NEURON_OP_TENSOR_REDUCE: {
         int a = neuron_attr(i, NEURON_ATTR_OP0).i;
@@ -204,10 +207,10 @@ static uint64_t lanes(const struct neuron_sim *s, int engine, const struct neuro
 static uint64_t tensor(const struct neuron_sim *s, const struct neuron_instr *i)
 {
     const struct neuron_operand *o = i->operand;
-    uint64_t n = (uint64_t)neuron_free_size(&o[i->op != NEURON_OP_LOAD_STATIONARY]),
+    uint64_t n = (uint64_t)neuron_free_size(&o[!neuron_is_load((enum neuron_op)i->op)]),
              columns = (uint64_t)s->stationary_columns, few = figure(s, PRODUCT_COLUMNS), into = figure(s, LOAD_INTO),
              passes = figure(s, F32_PASSES);
-    if (i->op == NEURON_OP_LOAD_STATIONARY)
+    if (neuron_is_load((enum neuron_op)i->op))
         return (o->type == NEURON_F32 ? passes : 1) * ((n + into - 1) / into);
     if (i->op == NEURON_OP_PE_TRANSPOSE)
         return (o[1].type == NEURON_F32 ? passes : 1) * most(o[1].count, n < few ? n : few);
@@ -219,7 +222,9 @@ uint64_t neuron_cycles(const struct neuron_sim *s, int engine, const struct neur
 {
     switch ((enum neuron_op)i->op) {
     case NEURON_OP_LOAD_STATIONARY:
+    case NEURON_OP_LOAD_STATIONARY_MX:
     case NEURON_OP_MATMUL:
+    case NEURON_OP_MATMUL_MX:
     case NEURON_OP_PE_TRANSPOSE: return tensor(s, i);
     case NEURON_OP_NOP:
     case NEURON_OP_SET:

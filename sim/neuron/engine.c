@@ -292,7 +292,9 @@ static void compute(struct run *r)
 {
     switch ((enum neuron_op)r->i->op) {
     case NEURON_OP_LOAD_STATIONARY:
+    case NEURON_OP_LOAD_STATIONARY_MX:
     case NEURON_OP_MATMUL:
+    case NEURON_OP_MATMUL_MX:
     case NEURON_OP_PE_TRANSPOSE: neuron_pe(r); return;
     case NEURON_OP_NOP:
     case NEURON_OP_SET:
@@ -321,6 +323,7 @@ static void compute(struct run *r)
     case NEURON_OP_DROPOUT:
     case NEURON_OP_READ_ACC:
     case NEURON_OP_STREAM_SHUFFLE:
+    case NEURON_OP_QUANTIZE_MX:
     case NEURON_OP_TRANSPOSE32: neuron_select(r); return;
     default: neuron_lanes(r);
     }
@@ -354,9 +357,9 @@ static uint64_t may_start(const struct neuron_sim *s, int engine, bool *held)
     if (!waits_hold(s, engine))
         return UINT64_MAX;
     uint64_t at = visible_at(s, engine, i);
-    if (engine == NEURON_TENSOR && i->op == NEURON_OP_LOAD_STATIONARY)
+    if (engine == NEURON_TENSOR && neuron_is_load((enum neuron_op)i->op))
         at = at > s->load_free ? at : s->load_free;
-    else if (i->op == NEURON_OP_MATMUL || i->op == NEURON_OP_PE_TRANSPOSE) {
+    else if (neuron_is_product((enum neuron_op)i->op) || i->op == NEURON_OP_PE_TRANSPOSE) {
         uint64_t pe = s->load_free > s->product_free ? s->load_free : s->product_free;
         at = at > pe ? at : pe;
     }
@@ -374,17 +377,18 @@ static void take_time(struct neuron_sim *s, struct run *r, uint64_t waited)
     uint64_t latency = neuron_latency(s, r->engine, r->i) * cycle, end = s->now + cost;
     latency = latency && s->c.seed ? neuron_duration(s, latency) : latency;
     e->free = end;
-    if (r->i->op == NEURON_OP_LOAD_STATIONARY) {
+    bool load = neuron_is_load((enum neuron_op)r->i->op);
+    if (load) {
         s->load_free = end;
         e->free = s->now + cycle;
-    } else if (r->i->op == NEURON_OP_MATMUL || r->i->op == NEURON_OP_PE_TRANSPOSE) {
+    } else if (neuron_is_product((enum neuron_op)r->i->op) || r->i->op == NEURON_OP_PE_TRANSPOSE) {
         s->product_free = end;
         e->free = s->now + cycle;
     }
     hold(s, r->engine, r->i, end);
     e->visible = e->visible > end + latency ? e->visible : end + latency; /* results appear in order */
     remember_outputs(s, r, e->visible);
-    s->n.engine[r->engine].busy += r->i->op == NEURON_OP_LOAD_STATIONARY ? 0 : cost;
+    s->n.engine[r->engine].busy += load ? 0 : cost;
     if (s->trace)
         s->trace(s->user, &(struct neuron_event){r->engine, s->now, end, waited, r->i});
 }
@@ -419,8 +423,9 @@ static void start(struct neuron_sim *s, int engine)
         neuron_signal_given(s, &r, engine, r.i->signal[k].semaphore, r.i->signal[k].value, &e->clock, &e->clock);
         neuron_event(s, e->visible, EVENT_SIGNAL, r.i->signal[k].semaphore, r.i->signal[k].value, NULL);
     }
-    if (r.i->op == NEURON_OP_MATMUL && r.i->noperands == 2)
-        s->n.flops += 2.0 * r.i->operand[0].count * r.i->operand[1].count * (double)neuron_free_size(&r.i->operand[1]);
+    if (neuron_is_product((enum neuron_op)r.i->op))
+        s->n.flops += (r.i->op == NEURON_OP_MATMUL_MX ? 2.0 * NEURON_PACKED : 2.0) * r.i->operand[0].count *
+                      r.i->operand[1].count * (double)neuron_free_size(&r.i->operand[1]);
     e->pc++;
     if (e->pc < s->p->stream[engine].n)
         neuron_event(s, e->free, EVENT_WAKE, engine, 0, NULL);

@@ -243,10 +243,43 @@ static bool wide(int type)
     return type == NEURON_F32 || type == NEURON_TF32;
 }
 
+static bool is_packed(int type)
+{
+    return isa_type(type)->class == 'x';
+}
+
+/* Numbers of an MX format and the scales behind them: of 8 partitions x 4, in the first four partitions of each 32. */
+static bool check_mx(struct checker *c, int k)
+{
+    const struct neuron_operand *o = &c->i->operand[k];
+    if (!is_packed(o->type))
+        return bad(c, "operand %d is %s: expected f8e4m3x4, f8e5m2x4 or f4e2m1x4", k + 1, isa_type(o->type)->name);
+    if (o->count % 32)
+        return bad(c, "operand %d: %d partitions: expected a multiple of 32", k + 1, o->count);
+    if (o[1].start != o->start || o[1].count != o->count)
+        return bad(c, "operand %d: scales on partitions %d:%d, numbers on %d:%d", k + 2, o[1].start,
+                   o[1].start + o[1].count, o->start, o->start + o->count);
+    return type_is(c, k + 1, NEURON_U8, NEURON_U8) && same_size(c, k, k + 1);
+}
+
+static bool check_quantize(struct checker *c)
+{
+    int margin = neuron_attr(c->i, NEURON_ATTR_MARGIN).i;
+    if (margin < 0 || margin > 1)
+        return bad(c, "margin=%d: 0 or 1 are possible", margin);
+    if (c->i->operand[0].type == NEURON_E2M1X4)
+        return bad(c, "quantises to 8 bits only");
+    return same_partitions(c) && check_mx(c, 0) && size_is(c, 2, 4 * free_size(c, 0)) &&
+           type_is(c, 2, NEURON_BF16, NEURON_F16);
+}
+
 static bool check_stationary(struct checker *c)
 {
     const struct neuron_operand *o = c->i->operand;
-    if (!is_float(o->type))
+    bool mx = c->i->op == NEURON_OP_LOAD_STATIONARY_MX;
+    if (mx && !check_mx(c, 0))
+        return false;
+    if (!mx && !is_float(o->type))
         return bad(c, "the tensor engine multiplies floats, not %s", isa_type(o->type)->name);
     if (free_size(c, 0) > NEURON_STATIONARY)
         return bad(c, "%" PRId64 " columns: at most %d", free_size(c, 0), NEURON_STATIONARY);
@@ -270,7 +303,9 @@ static bool in_one_bank(struct checker *c, int k)
 static bool check_matmul(struct checker *c)
 {
     const struct neuron_operand *o = c->i->operand, *s = c->stationary ? c->stationary->operand : NULL;
-    if (!is_float(o[1].type))
+    if (c->i->op == NEURON_OP_MATMUL_MX && !check_mx(c, 1))
+        return false;
+    if (c->i->op == NEURON_OP_MATMUL && !is_float(o[1].type))
         return bad(c, "the tensor engine multiplies floats, not %s", isa_type(o[1].type)->name);
     if (free_size(c, 1) > NEURON_MOVING)
         return bad(c, "%" PRId64 " moving columns: at most %d", free_size(c, 1), NEURON_MOVING);
@@ -285,6 +320,9 @@ static bool check_matmul(struct checker *c)
                    s->start + s->count);
     if (neuron_free_size(s) != o[0].count)
         return bad(c, "%" PRId64 " stationary columns, %d partitions of the result", neuron_free_size(s), o[0].count);
+    if (is_packed(s->type) != is_packed(o[1].type))
+        return bad(c, "%s times %s: MX formats go with MX formats only", isa_type(s->type)->name,
+                   isa_type(o[1].type)->name);
     if (wide(s->type) != wide(o[1].type))
         return bad(c, "%s times %s: f32 and tf32 go with f32 and tf32 only", isa_type(s->type)->name,
                    isa_type(o[1].type)->name);
@@ -491,8 +529,11 @@ static bool check_shape(struct checker *c)
 {
     const struct neuron_operand *o = c->i->operand;
     switch ((enum neuron_op)c->i->op) {
-    case NEURON_OP_LOAD_STATIONARY: return check_stationary(c);
-    case NEURON_OP_MATMUL: return check_matmul(c);
+    case NEURON_OP_LOAD_STATIONARY:
+    case NEURON_OP_LOAD_STATIONARY_MX: return check_stationary(c);
+    case NEURON_OP_MATMUL:
+    case NEURON_OP_MATMUL_MX: return check_matmul(c);
+    case NEURON_OP_QUANTIZE_MX: return check_quantize(c);
     case NEURON_OP_PE_TRANSPOSE: return check_pe_transpose(c);
     case NEURON_OP_TENSOR_TENSOR: return check_tensor_tensor(c);
     case NEURON_OP_TENSOR_SCALAR: return check_tensor_scalar(c);
@@ -621,9 +662,17 @@ static bool check_instr(struct checker *c)
         return bad(c, "%s has no such instruction", neuron_core_name(c->p->core));
     if (c->i->noperands > most || c->i->noperands < isa_least_operands(r))
         return bad(c, "%d operands: expected %d", c->i->noperands, most);
-    for (int k = 0; k < c->i->noperands; k++)
+    bool mx = c->i->op == NEURON_OP_QUANTIZE_MX || c->i->op == NEURON_OP_LOAD_STATIONARY_MX ||
+              c->i->op == NEURON_OP_MATMUL_MX;
+    for (int k = 0; k < c->i->noperands; k++) {
+        const struct neuron_operand *o = &c->i->operand[k];
         if (!check_operand(c, k, r->operands[k]))
             return false;
+        if (!mx && o->space != NEURON_NUMBER && o->space != NEURON_REGISTER && o->space != NEURON_LABEL &&
+            is_packed(o->type))
+            return bad(c, "operand %d: %s is for MX instructions; others take its bytes as u32 or u16", k + 1,
+                       isa_type(o->type)->name);
+    }
     return check_shape(c);
 }
 

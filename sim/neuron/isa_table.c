@@ -215,6 +215,16 @@ bool neuron_is_dma(enum neuron_op op)
            op == NEURON_OP_DMA_GATHER || op == NEURON_OP_DMA_SCATTER;
 }
 
+bool neuron_is_load(enum neuron_op op)
+{
+    return op == NEURON_OP_LOAD_STATIONARY || op == NEURON_OP_LOAD_STATIONARY_MX;
+}
+
+bool neuron_is_product(enum neuron_op op)
+{
+    return op == NEURON_OP_MATMUL || op == NEURON_OP_MATMUL_MX;
+}
+
 int neuron_loop_end(const struct neuron_stream *s, int at)
 {
     for (int depth = 0; at < s->n; at++) {

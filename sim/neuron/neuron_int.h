@@ -8,6 +8,11 @@
 
 /* What happens in order: the streams of the engines, then the DMA rings (a ring of a number on all 16 DMA engines). */
 enum { STREAMS = NEURON_NENGINES + NEURON_QUEUES, ROW = 65536, PARTS = NEURON_DMA_ENGINES };
+/* floats of the tensor engine's operands, for each number that an element holds */
+enum {
+    NEURON_PACKED = 4, STATIONARY_PLANE = NEURON_PARTITIONS * NEURON_STATIONARY,
+    MOVING_PLANE = NEURON_PARTITIONS * NEURON_MOVING
+};
 
 /* -- Time -- */
 
@@ -136,6 +141,10 @@ struct run { struct neuron_sim *s; const struct neuron_instr *i; int engine; str
 void neuron_load_floats(int type, const uint8_t *from, int64_t stride, int64_t n, float *to);
 void neuron_store_floats(int type, uint8_t *to, int64_t stride, int64_t n, const float *from);
 uint32_t neuron_round_tf32(uint32_t bits);
+uint32_t neuron_mx_encode(enum neuron_type t, float f);
+float neuron_mx_decode(enum neuron_type t, uint32_t code);
+uint32_t neuron_mx_scale(enum neuron_type t, float amax, int margin);
+float neuron_mx_power(uint32_t scale);
 void neuron_philox(uint64_t key, uint64_t a, uint64_t b, uint32_t out[4]);
 
 /* memory.c: element rows of an operand, in partition `lane` of those that it has */

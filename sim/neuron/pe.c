@@ -26,6 +26,30 @@ static void rows(struct run *r, int k, int stride, float *to)
     }
 }
 
+/* Numbers of an MX format, times their scales: of each place of an element a plane of rows, `plane` floats apart. */
+static void planes(struct run *r, int k, int stride, int64_t plane, float *to)
+{
+    enum { QUADRANT = 32, EIGHT = 8 };
+    const struct neuron_operand *o = &r->i->operand[k];
+    int n = (int)neuron_free_size(o), bits = isa_type(o->type)->bytes * 2;
+    uint32_t *x = (uint32_t *)(void *)r->s->row[0], *scales = (uint32_t *)(void *)r->s->row[1];
+    for (int lane = 0; lane < o->count; lane++) {
+        if (lane % EIGHT == 0)
+            neuron_get_bits(r, k + 1, lane / QUADRANT * QUADRANT + lane % QUADRANT / EIGHT, scales);
+        neuron_get_bits(r, k, lane, x);
+        for (int j = 0; j < NEURON_PACKED; j++)
+            for (int e = 0; e < n; e++)
+                to[j * plane + lane * stride + e] =
+                    neuron_mx_decode((enum neuron_type)o->type, x[e] >> bits * j & ((1u << bits) - 1)) *
+                    neuron_mx_power(scales[e]);
+    }
+}
+
+static bool is_packed(int type)
+{
+    return isa_type(type)->class == 'x';
+}
+
 static bool wide(int type)
 {
     return type == NEURON_F32 || type == NEURON_TF32;
@@ -37,7 +61,8 @@ static bool fits(struct run *r)
     const struct neuron_sim *s = r->s;
     const struct neuron_operand *o = r->i->operand;
     if (s->loaded && s->stationary_rows == o[1].count && s->stationary_start == o[1].start &&
-        s->stationary_columns == o[0].count && wide(s->stationary_type) == wide(o[1].type))
+        s->stationary_columns == o[0].count && wide(s->stationary_type) == wide(o[1].type) &&
+        is_packed(s->stationary_type) == is_packed(o[1].type))
         return true;
     neuron_fail(r, NEURON_CHECK_STATIONARY,
                 "stationary %s rows %d:%d, %d columns; moving %s rows %d:%d, %d partitions of the result",
@@ -64,16 +89,26 @@ static void accumulators(struct run *r, int lane)
     }
 }
 
+/* Of elements of four numbers: the sums of each of the four places, and then their sum, from the first to the last. */
 static void multiply(struct run *r)
 {
     struct neuron_sim *s = r->s;
     const struct neuron_operand *o = r->i->operand;
-    int n = (int)neuron_free_size(&o[1]);
+    int n = (int)neuron_free_size(&o[1]), nplanes = is_packed(o[1].type) ? NEURON_PACKED : 1;
     bool add = neuron_attr(r->i, NEURON_ATTR_ACCUMULATE).i;
-    rows(r, 1, NEURON_MOVING, s->moving);
-    for (int k = 0; k < o[1].count; k++) /* padding is finite, so that it costs no time */
-        memset(s->moving + k * NEURON_MOVING + n, 0, (size_t)((n + 31) / 32 * 32 - n) * sizeof(float));
-    neuron_multiply(o[1].count, (o[0].count + 7) / 8 * 8, (n + 31) / 32 * 32, s->stationary, s->moving, s->sums);
+    if (nplanes > 1)
+        planes(r, 1, NEURON_MOVING, MOVING_PLANE, s->moving);
+    else
+        rows(r, 1, NEURON_MOVING, s->moving);
+    for (int j = 0; j < nplanes; j++) {
+        float *moving = s->moving + j * MOVING_PLANE, *sums = s->sums + (j ? MOVING_PLANE : 0);
+        for (int k = 0; k < o[1].count; k++) /* padding is finite, so that it costs no time */
+            memset(moving + k * NEURON_MOVING + n, 0, (size_t)((n + 31) / 32 * 32 - n) * sizeof(float));
+        neuron_multiply(o[1].count, (o[0].count + 7) / 8 * 8, (n + 31) / 32 * 32, s->stationary + j * STATIONARY_PLANE,
+                        moving, sums);
+        for (int k = 0; j && k < o[0].count * NEURON_MOVING; k++)
+            s->sums[k] += sums[k];
+    }
     for (int lane = 0; lane < o[0].count; lane++) {
         float *sum = s->sums + lane * NEURON_MOVING;
         if (add) {
@@ -124,7 +159,7 @@ void neuron_pe(struct run *r)
 {
     struct neuron_sim *s = r->s;
     const struct neuron_operand *o = r->i->operand;
-    if (r->i->op == NEURON_OP_LOAD_STATIONARY) {
+    if (neuron_is_load((enum neuron_op)r->i->op)) {
         s->stationary_rows = o->count;
         s->stationary_columns = (int)neuron_free_size(o);
         s->stationary_start = o->start;
@@ -132,11 +167,15 @@ void neuron_pe(struct run *r)
         s->loaded = true;
         if (!s->c.values)
             return;
-        rows(r, 0, NEURON_STATIONARY, s->stationary);
-        for (int k = 0; k < o->count; k++)
-            memset(s->stationary + k * NEURON_STATIONARY + s->stationary_columns, 0,
-                   (size_t)(NEURON_STATIONARY - s->stationary_columns) * sizeof(float));
-    } else if (r->i->op == NEURON_OP_MATMUL) {
+        if (is_packed(o->type))
+            planes(r, 0, NEURON_STATIONARY, STATIONARY_PLANE, s->stationary);
+        else
+            rows(r, 0, NEURON_STATIONARY, s->stationary);
+        for (int j = 0; j < (is_packed(o->type) ? NEURON_PACKED : 1); j++)
+            for (int k = 0; k < o->count; k++)
+                memset(s->stationary + j * STATIONARY_PLANE + k * NEURON_STATIONARY + s->stationary_columns, 0,
+                       (size_t)(NEURON_STATIONARY - s->stationary_columns) * sizeof(float));
+    } else if (neuron_is_product((enum neuron_op)r->i->op)) {
         if (fits(r) && s->c.values)
             multiply(r);
     } else {

@@ -227,6 +227,40 @@ static void across(struct run *r)
     }
 }
 
+/* Each 8 partitions x 4 elements have a scale, which lies in the first four partitions of their 32. */
+static void quantize(struct run *r)
+{
+    struct neuron_sim *s = r->s;
+    const struct neuron_operand *o = r->i->operand;
+    enum { EIGHT = 8, QUAD = 4 };
+    enum neuron_type t = (enum neuron_type)o->type;
+    int64_t n = neuron_free_size(&o[0]);
+    float *x = (float *)(void *)s->quadrant;
+    uint32_t *scales = (uint32_t *)(void *)s->row[0], *out = (uint32_t *)(void *)s->row[1];
+    for (int first = 0; first < o->count; first += EIGHT) {
+        for (int k = 0; k < EIGHT; k++)
+            neuron_get(r, 2, first + k, x + (int64_t)k * ROW);
+        for (int64_t e = 0; e < n; e++) {
+            float most = 0;
+            for (int k = 0; k < EIGHT * QUAD; k++) {
+                float a = fabsf(x[(int64_t)(k / QUAD) * ROW + QUAD * e + k % QUAD]);
+                most = !(most == most) || a <= most ? most : a;
+            }
+            scales[e] = neuron_mx_scale(t, most, neuron_attr(r->i, NEURON_ATTR_MARGIN).i);
+        }
+        neuron_put_bits(r, 1, first / 32 * 32 + first % 32 / EIGHT, scales);
+        for (int k = 0; k < EIGHT; k++) {
+            for (int64_t e = 0; e < n; e++) {
+                float by = scales[e] == 255 ? NAN : ldexpf(1, 127 - (int)scales[e]);
+                out[e] = 0;
+                for (int j = 0; j < QUAD; j++)
+                    out[e] |= neuron_mx_encode(t, x[(int64_t)k * ROW + QUAD * e + j] * by) << 8 * j;
+            }
+            neuron_put_bits(r, 0, first + k, out);
+        }
+    }
+}
+
 static void read_acc(struct run *r, int lane)
 {
     neuron_put(r, 0, lane, &r->s->acc[partition(r, lane)]);
@@ -246,6 +280,10 @@ void neuron_select(struct run *r)
         [NEURON_OP_DROPOUT] = dropout,
         [NEURON_OP_READ_ACC] = read_acc,
     };
+    if (r->i->op == NEURON_OP_QUANTIZE_MX) {
+        quantize(r);
+        return;
+    }
     if (!of[r->i->op]) {
         across(r);
         return;

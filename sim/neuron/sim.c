@@ -92,9 +92,10 @@ static bool make_core(struct neuron_sim *s, enum neuron_core_kind core)
     fine = fine && s->product.written;
     if (!fine || !values)
         return fine;
-    s->stationary = calloc(NEURON_PARTITIONS * NEURON_STATIONARY, sizeof *s->stationary);
-    s->moving = calloc(NEURON_PARTITIONS * NEURON_MOVING, sizeof *s->moving);
-    s->sums = calloc(NEURON_PARTITIONS * NEURON_MOVING, sizeof *s->sums);
+    size_t packed = s->generation >= 4 ? NEURON_PACKED : 1;
+    s->stationary = calloc(packed * STATIONARY_PLANE, sizeof *s->stationary);
+    s->moving = calloc(packed * MOVING_PLANE, sizeof *s->moving);
+    s->sums = calloc((packed > 1 ? 2 : 1) * MOVING_PLANE, sizeof *s->sums);
     s->quadrant = calloc(32 * ROW, sizeof *s->quadrant);
     fine = s->stationary && s->moving && s->sums && s->quadrant;
     for (int k = 0; k < 4; k++)

@@ -25,13 +25,11 @@ static float float_of(uint32_t u)
 
 /* -- Short floats: e bits of exponent, m of mantissa -- */
 
-static uint32_t shorten(uint32_t u, int e, int m, bool stochastic, uint32_t random)
+/* Of a finite |number|, as if exponents had no end. */
+static uint32_t magnitude(uint32_t a, int e, int m, bool stochastic, uint32_t random)
 {
-    uint32_t sign = u >> 31 << (e + m), a = u & 0x7fffffff, mantissa = (a & 0x7fffff) | (a >= 0x800000 ? 0x800000 : 0);
-    uint32_t special = (uint32_t)((1 << e) - 1) << m;
+    uint32_t mantissa = (a & 0x7fffff) | (a >= 0x800000 ? 0x800000 : 0);
     int bias = (1 << (e - 1)) - 1, exponent = (a >= 0x800000 ? (int)(a >> 23) : 1) - 127 + bias;
-    if (a >= 0x7f800000)
-        return sign | special | (a > 0x7f800000 ? 1u << (m - 1) | (a >> (23 - m) & ((1u << m) - 1)) : 0);
     int dropped = 23 - m + (exponent < 1 ? 1 - exponent : 0);
     uint32_t kept = dropped < 32 ? mantissa >> dropped : 0;
     uint64_t rest = mantissa - (dropped < 32 ? (uint64_t)kept << dropped : 0); /* of 2^dropped */
@@ -41,7 +39,15 @@ static uint32_t shorten(uint32_t u, int e, int m, bool stochastic, uint32_t rand
         kept += rest > UINT64_C(1) << (dropped - 1) || (rest == UINT64_C(1) << (dropped - 1) && (kept & 1));
     /* A mantissa that has become 2 carries into the exponent; a subnormal one that has become 1 is the least normal
      * number. */
-    uint32_t out = exponent < 1 ? kept : kept + ((uint32_t)(exponent - 1) << m);
+    return exponent < 1 ? kept : kept + ((uint32_t)(exponent - 1) << m);
+}
+
+static uint32_t shorten(uint32_t u, int e, int m, bool stochastic, uint32_t random)
+{
+    uint32_t sign = u >> 31 << (e + m), a = u & 0x7fffffff, special = (uint32_t)((1 << e) - 1) << m;
+    if (a >= 0x7f800000)
+        return sign | special | (a > 0x7f800000 ? 1u << (m - 1) | (a >> (23 - m) & ((1u << m) - 1)) : 0);
+    uint32_t out = magnitude(a, e, m, stochastic, random);
     return sign | (out > special ? special : out);
 }
 
@@ -61,6 +67,53 @@ static uint32_t widen(uint32_t v, int e, int m)
 uint32_t neuron_round_tf32(uint32_t u)
 {
     return shorten(u, 8, 10, false, 0) << 13;
+}
+
+/* -- OCP's Microscaling formats (MX 1.0): numbers of an element of type t, and scales, powers of two -- */
+
+/* Codes of the largest number of each, and what is NaN (or may stand for it). */
+static uint32_t mx_largest(enum neuron_type t, uint32_t *nan)
+{
+    *nan = t == NEURON_E5M2X4 ? 0x7e : 0x7f;
+    return t == NEURON_E4M3X4 ? 0x7e : t == NEURON_E5M2X4 ? 0x7b : 0x7;
+}
+
+/* To the nearest even; what is beyond the largest becomes that. */
+uint32_t neuron_mx_encode(enum neuron_type t, float f)
+{
+    const struct type_row *r = isa_type(t);
+    uint32_t u = bits_of(f), a = u & 0x7fffffff, nan, largest = mx_largest(t, &nan);
+    if (a > 0x7f800000)
+        return nan;
+    uint32_t code = a == 0x7f800000 ? largest : magnitude(a, r->exponent, r->mantissa, false, 0);
+    return u >> 31 << (r->exponent + r->mantissa) | (code > largest ? largest : code);
+}
+
+float neuron_mx_decode(enum neuron_type t, uint32_t code)
+{
+    const struct type_row *r = isa_type(t);
+    int e = r->exponent, m = r->mantissa, bias = (1 << (e - 1)) - 1;
+    uint32_t a = code & ((1u << (e + m)) - 1), nan, largest = mx_largest(t, &nan);
+    float sign = code >> (e + m) & 1 ? -1 : 1;
+    if (a > largest)
+        return t == NEURON_E5M2X4 && a == largest + 1 ? sign * INFINITY : NAN;
+    uint32_t mantissa = a & ((1u << m) - 1), exponent = a >> m;
+    return sign * ldexpf((float)(exponent ? mantissa | 1u << m : mantissa), (exponent ? (int)exponent : 1) - bias - m);
+}
+
+/* 2^(floor(log2(amax)) - the exponent of the format's largest number + margin); 255, NaN, where amax is no number. */
+uint32_t neuron_mx_scale(enum neuron_type t, float amax, int margin)
+{
+    uint32_t nan, a = bits_of(amax) & 0x7fffffff;
+    const struct type_row *r = isa_type(t);
+    int bias = (1 << (r->exponent - 1)) - 1, most = (int)(mx_largest(t, &nan) >> r->mantissa) - bias;
+    int code = (int)(a >> 23) - most + margin;
+    return a >= 0x7f800000 ? 255 : code < 0 ? 0 : (uint32_t)code;
+}
+
+float neuron_mx_power(uint32_t scale)
+{
+    return scale == 255 ? NAN : ldexpf(1, (int)scale - 127);
 }
 
 /* -- One element -- */

@@ -136,7 +136,7 @@ static double published(const struct nk_costs *c, const struct sample *x, int n,
     int64_t cycles = 0, loads = 0, latency = 0;
     for (int k = s->n - n; k < s->n; k++) {
         const struct neuron_instr *i = &s->code[k];
-        *(i->op == NEURON_OP_LOAD_STATIONARY ? &loads : &cycles) += nk_cycles(c, x->many->core, x->engine, i);
+        *(neuron_is_load((enum neuron_op)i->op) ? &loads : &cycles) += nk_cycles(c, x->many->core, x->engine, i);
         if (depends_on_itself(i) || (alone && !x->transfer.rows))
             latency = c->latency[x->engine];
     }

@@ -14,7 +14,7 @@
 
 /* Every instruction, as neuron_disassemble() writes it. */
 static const char all[] =
-    "core trn2\n"
+    "core trn3\n"
     "size N r31\n"
     "size other_2 r7\n"
     "tensor x in bf16 [256, 512]\n"
@@ -28,6 +28,8 @@ static const char all[] =
     "    matmul psum.f32[0:128, 2048, 512], sbuf.bf16[0:128, 4096, 512]\n"
     "    matmul psum.f32[0:128, 2048, 4, 128], sbuf.bf16[0:128, 4096, 4@130, 128] accumulate signal s1\n"
     "    pe_transpose psum.bf16[0:64, 4096, 128], sbuf.bf16[0:128, 0, 64]\n"
+    "    load_stationary_mx sbuf.f8e4m3x4[0:64, 0, 128], sbuf.u8[0:64, 512, 128]\n"
+    "    matmul_mx psum.f32[0:128, 2048, 512], sbuf.f4e2m1x4[0:64, 4096, 512], sbuf.u8[0:64, 8192, 512] accumulate\n"
     "\n"
     "engine scalar\n"
     "    tensor_scalar sbuf.f32[0:128, 0, 16], psum.f32[0:128, 0, 16], 0.5, 3 op0=mul op1=add\n"
@@ -78,6 +80,7 @@ static const char all[] =
     "    find_index8 sbuf.u32[0:128, 0, 8], sbuf.f32[0:128, 64, 16], sbuf.f32[0:128, 256, 8]\n"
     "    match_replace8 sbuf.f32[0:128, 512, 16], sbuf.f32[0:128, 64, 16], sbuf.f32[0:128, 256, 8], -inf\n"
     "    transpose32 sbuf.f32[0:64, 0, 32], sbuf.f32[0:64, 256, 32]\n"
+    "    quantize_mx sbuf.f8e5m2x4[0:32, 0, 8], sbuf.u8[0:32, 64, 8], sbuf.bf16[0:32, 128, 8@1, 4@8] margin=1\n"
     "\n"
     "engine sync\n"
     "    set r1, 0\n"
@@ -163,7 +166,7 @@ START_TEST(forms)
 }
 END_TEST
 
-/* -- Rules: one line on an engine, and a part of what is said of it. trn1 unless it begins with '2'. */
+/* -- Rules: one line on an engine, and a part of what is said of it. trn1, or trn3 where the engine's name begins with '3'. */
 
 static const struct {
     const char *engine, *line, *text;
@@ -329,14 +332,42 @@ static const struct {
      "rows of 128 elements, 127 a partition"},
     {"gpsimd", "dma_gather sbuf.f32[0:4, 0, 128], t[0, 128, 128], sbuf.i32[0:8, 0, 1]",
      "one index i32 or u32 for each of 4"},
+    /* MX formats */
+    {"vector", "quantize_mx sbuf.f8e4m3x4[0:32, 0, 1], sbuf.u8[0:32, 64, 1], sbuf.bf16[0:32, 128, 4]",
+     "trn1 has no such instruction"},
+    {"3vector", "quantize_mx sbuf.f8e4m3x4[0:32, 0, 1], sbuf.u8[0:32, 64, 1], sbuf.bf16[0:32, 128, 8]",
+     "operand 3 has 8 elements a partition: expected 4"},
+    {"3vector", "quantize_mx sbuf.f8e4m3x4[0:32, 0, 1], sbuf.u8[0:32, 64, 1], sbuf.f32[0:32, 128, 4]",
+     "operand 3 is f32: expected bf16 or f16"},
+    {"3vector", "quantize_mx sbuf.f8e4m3x4[0:16, 0, 1], sbuf.u8[0:16, 64, 1], sbuf.bf16[0:16, 128, 4]",
+     "16 partitions: expected a multiple of 32"},
+    {"3vector", "quantize_mx sbuf.f4e2m1x4[0:32, 0, 1], sbuf.u8[0:32, 64, 1], sbuf.bf16[0:32, 128, 4]",
+     "quantises to 8 bits only"},
+    {"3vector", "quantize_mx sbuf.u32[0:32, 0, 1], sbuf.u8[0:32, 64, 1], sbuf.bf16[0:32, 128, 4]",
+     "operand 1 is u32: expected f8e4m3x4"},
+    {"3vector", "quantize_mx sbuf.f8e4m3x4[0:32, 0, 1], sbuf.u8[0:32, 64, 1], sbuf.bf16[0:32, 128, 4] margin=2",
+     "margin=2: 0 or 1"},
+    {"3vector", "tensor_copy sbuf.f8e4m3x4[0:32, 0, 1], sbuf.f8e4m3x4[0:32, 64, 1]", "f8e4m3x4 is for MX instructions"},
+    {"3tensor", "load_stationary_mx sbuf.f8e4m3x4[0:32, 0, 4], sbuf.u8[32:64, 64, 4]",
+     "operand 2: scales on partitions 32:64, numbers on 0:32"},
+    {"3tensor", "load_stationary_mx sbuf.f8e4m3x4[0:32, 0, 4], sbuf.i8[0:32, 64, 4]", "operand 2 is i8: expected u8"},
+    {"3tensor",
+     "load_stationary_mx sbuf.f8e4m3x4[0:32, 0, 4], sbuf.u8[0:32, 64, 4]\nmatmul psum.f32[0:4, 0, 4], "
+     "sbuf.bf16[0:32, 128, 4]",
+     "f8e4m3x4 times bf16: MX formats go with MX formats only"},
+    {"3tensor",
+     "load_stationary_mx sbuf.f8e4m3x4[0:32, 0, 4], sbuf.u8[0:32, 64, 4]\nmatmul_mx psum.f32[0:4, 0, 4], "
+     "sbuf.f8e4m3x4[0:32, 128, 4], sbuf.u8[0:32, 256, 5]",
+     "operand 2 has 4 elements a partition, operand 3 5"},
 };
 
 START_TEST(rules)
 {
     char text[1024], error[NEURON_ERROR] = "";
+    bool third = *refused[_i].engine == '3';
     snprintf(text, sizeof text,
-             "core trn1\ntensor x in bf16 [256, 512]\ntensor t temp f32 [128, 128]\n\nengine %s\n\n%s\n",
-             refused[_i].engine, refused[_i].line);
+             "core trn%d\ntensor x in bf16 [256, 512]\ntensor t temp f32 [128, 128]\n\nengine %s\n\n%s\n",
+             third ? 3 : 1, refused[_i].engine + third, refused[_i].line);
     struct neuron_program *p = neuron_assemble(text, strlen(text), error);
     ck_assert_msg(!p, "%s is taken", refused[_i].line);
     ck_assert_msg(strncmp(error, "line ", 5) == 0 && atoi(error + 5) >= 7 && strstr(error, refused[_i].text), "%s: %s",

@@ -353,6 +353,48 @@ START_TEST(products)
 }
 END_TEST
 
+/* Products into parts of PSUM that overlap: each adds to what the earlier one left, and sets what it alone has. */
+START_TEST(products_overlap)
+{
+    enum { K = 16, M = 8, C = 40 };
+    static float a[K * M], b[K * C], y[M * 60], want[M * 60];
+    static const char text[] =
+        "tensor a in f32 [16, 8]\ntensor b in f32 [16, 40]\ntensor y out f32 [8, 60]\n"
+        "engine sync\ndma sbuf.f32[0:16, 0, 8], a[0, 16, 8] signal s0\n"
+        "dma sbuf.f32[0:16, 1024, 40], b[0, 16, 40] queue=1 signal s1\n"
+        "dma y[0, 8, 60], sbuf.f32[0:8, 8192, 60] wait s2>=1\n"
+        "engine tensor\nload_stationary sbuf.f32[0:16, 0, 8] wait s0>=16\n"
+        "matmul psum.f32[0:8, 0, 40], sbuf.f32[0:16, 1024, 40] wait s1>=16\n"
+        "matmul psum.f32[0:8, 160, 20], sbuf.f32[0:16, 1024, 20]\n"
+        "matmul psum.f32[0:8, 80, 40], sbuf.f32[0:16, 1024, 40] accumulate signal s3\n"
+        "engine vector\ntensor_copy sbuf.f32[0:8, 8192, 60], psum.f32[0:8, 0, 60] wait s3>=1 signal s2\n";
+    state = 5;
+    for (int k = 0; k < K * M; k++)
+        a[k] = (float)draw();
+    for (int k = 0; k < K * C; k++)
+        b[k] = (float)draw();
+    for (int m = 0; m < M; m++)
+        for (int n = 0; n < 60; n++) {
+            float sum[2] = {0, 0};
+            int from[2] = {n < 40 ? n : n - 40, n < 20 ? -1 : n - 20};
+            for (int h = 0; h < 2; h++)
+                for (int k = 0; k < K && from[h] >= 0; k++) {
+                    volatile float product = a[k * M + m] * b[k * C + from[h]];
+                    sum[h] += product;
+                }
+            want[m * 60 + n] = from[1] < 0 ? sum[0] : sum[0] + sum[1];
+        }
+    struct bench t = begin(text);
+    set(&t, "a", a, K * M);
+    set(&t, "b", b, K * C);
+    run(&t);
+    get(&t, "y", y, M * 60);
+    for (int k = 0; k < M * 60; k++)
+        ck_assert_msg(same(y[k], want[k]), "%d: %g, not %g", k, (double)y[k], (double)want[k]);
+    end(&t);
+}
+END_TEST
+
 /* NaN spreads over a row of v2's transpose; v3 moves 16 bits. */
 START_TEST(transposes_of_nan)
 {
@@ -630,6 +672,7 @@ int main(void)
     TCase *t = tcase_create("neuron_values");
     LOOP_OVER(instructions, lanes);
     LOOP_OVER(products, product_types);
+    tcase_add_test(t, products_overlap);
     tcase_add_test(t, transposes_of_nan);
     LOOP_OVER(integers_exact, integer_lines);
     tcase_add_test(t, dma);
