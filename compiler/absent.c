@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#define WHY \
+#define WHY                                                                                                   \
     "this installation runs artifacts and has no compiler: compile the model with tccc, elsewhere, and give " \
     "the artifact"
 
@@ -83,4 +83,10 @@ bool frontend_autocast(struct ir_module *m, const char *what, const char *type, 
     (void)what, (void)type, (void)o;
     ir_error(m->ctx, NULL, WHY);
     return false;
+}
+
+bool frontend_mx(struct ir_module *m, const char *what, const struct pass_options *o)
+{
+    (void)m, (void)what, (void)o;
+    return true;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* --auto-cast without --train: the casts come last, so that what folds into weights is folded in float32 before. */
 #include "compiler/import/frontend.h"
+#include "passes/train/train.h"
 
 #include <string.h>
 
@@ -22,7 +23,12 @@ bool frontend_autocast(struct ir_module *m, const char *what, const char *type, 
     if (!what && !type)
         return true;
     return pass_list(m,
-                     ir_internf(m->ctx, "autocast{mode=%s,type=%s},casts",
-                                escaped(m->ctx, what ? what : "list"), type ? type : "bf16"),
+                     ir_internf(m->ctx, "autocast{mode=%s,type=%s},casts", escaped(m->ctx, what ? what : "list"),
+                                type ? type : "bf16"),
                      o);
+}
+
+bool frontend_mx(struct ir_module *m, const char *what, const struct pass_options *o)
+{
+    return !what || strcmp(what, AUTOCAST_MXFP8) || pass_list(m, "mx", o);
 }

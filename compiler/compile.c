@@ -292,7 +292,8 @@ static bool run_passes(struct job *j)
     const struct tccc_options *o = j->o;
     struct pass_options p = pass_options_of(j);
     if (!graph_passes(j, j->module, &p) ||
-        (!o->train && !frontend_autocast(j->module, o->auto_cast, o->auto_cast_type, &p)))
+        (!o->train && !frontend_autocast(j->module, o->auto_cast, o->auto_cast_type, &p)) ||
+        !frontend_mx(j->module, o->train ? o->train->auto_cast : o->auto_cast, &p))
         return false;
     FILE *to = o->dump_to ? o->dump_to : stdout;
     if (job_wants(o, ""))

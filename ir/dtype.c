@@ -239,6 +239,27 @@ static void store_small(enum tcc_dtype d, void *p, float v, bool saturate, const
     }
 }
 
+int tcc_mx_exponent(enum tcc_dtype d)
+{
+    const struct format *f = &formats[d];
+    return (f->largest >> f->mbits) - f->bias;
+}
+
+void tcc_mx_round(enum tcc_dtype d, double *v, int64_t stride)
+{
+    const struct format *f = &formats[d];
+    double most = 0;
+    for (int i = 0; i < TCC_MX_GROUP; i++) {
+        double a = fabs(v[i * stride]);
+        most = most != most || a <= most ? most : a;
+    }
+    int e = most > 0 && most < INFINITY ? ilogb(most) - tcc_mx_exponent(d) : -127;
+    e = e < -127 ? -127 : e;
+    for (int i = 0; i < TCC_MX_GROUP; i++)
+        v[i * stride] = most < INFINITY ? ldexp((double)decode(f, encode(f, (float)ldexp(v[i * stride], -e), true)), e)
+                                        : (double)NAN;
+}
+
 /* -- Loads and stores ------------------------------------------------------------------- */
 
 #define LOAD(type)                 \

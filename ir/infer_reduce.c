@@ -58,6 +58,26 @@ INFER(same)
     return t && infer_axis(ctx, n, t->rank, &axis) && infer_set_type(ctx, n, 0, t);
 }
 
+/* Groups are whole, and what 8 bits hold of them the operands' types can hold, too. */
+static bool infer_mx(struct ir_ctx *ctx, const struct ir_node *n, ir_expr sum)
+{
+    const struct ir_attr *mx = ir_attr(n, IR_ATTR_mx);
+    int64_t k;
+    if (!mx)
+        return true;
+    if (mx->dtype != TCC_F8E4M3FN && mx->dtype != TCC_F8E5M2)
+        return infer_fail(ctx, n, "mx is f8e4m3fn or f8e5m2, not %s", tcc_dtype_name(mx->dtype));
+    for (int i = 0; i < 2; i++) {
+        enum tcc_dtype d = n->in[i].value->type->dtype;
+        if (d != TCC_BF16 && d != TCC_F16 && d != TCC_F32)
+            return infer_fail(ctx, n, "no MX format is made of %s", tcc_dtype_name(d));
+    }
+    if (!ir_is_const(sum, &k) || k % TCC_MX_GROUP)
+        return infer_fail(ctx, n, "MX formats have groups of %d points of the sum, which has %s", TCC_MX_GROUP,
+                          ir_expr_text(ctx, sum));
+    return true;
+}
+
 INFER(matmul)
 {
     ir_type a = infer_tensor(ctx, n, 0), b = infer_tensor(ctx, n, 1);
@@ -72,6 +92,8 @@ INFER(matmul)
         return infer_fail(ctx, n, "the summed dims must be equal, got %s of %s and %s of %s",
                           ir_expr_text(ctx, am[!ta]), ir_type_text(ctx, a), ir_expr_text(ctx, bm[tb]),
                           ir_type_text(ctx, b));
+    if (!infer_mx(ctx, n, am[!ta]))
+        return false;
     ir_expr dims[TCC_MAX_RANK];
     int rank = infer_broadcast(ctx, a->rank - 2, a->dim, b->rank - 2, b->dim, dims);
     if (rank < 0)

@@ -145,6 +145,12 @@ void tcc_store_f64(enum tcc_dtype d, void *p, double v);            /* 8-bit flo
 void tcc_store_i64(enum tcc_dtype d, void *p, int64_t v);           /* wraps modulo the width */
 /* Cast with ONNX's rules (`saturate` is for the 8-bit floats only; round_mode: "up", "down", "nearest" for f8e8m0 or
  * NULL). */
+/* Numbers that share a scale in MX formats (OCP's Microscaling specification, 1.0), and the exponent of the largest of
+ * type d. */
+enum { TCC_MX_GROUP = 32 };
+int tcc_mx_exponent(enum tcc_dtype d);
+/* A group of them, `stride` apart, rounded to such numbers times their scale: NaN where one is infinite or NaN. */
+void tcc_mx_round(enum tcc_dtype d, double *v, int64_t stride);
 void tcc_cast(enum tcc_dtype to, void *out, enum tcc_dtype from, const void *in, bool saturate, const char *round_mode);
 
 /* == Tensors (constant data) ==============================================================

@@ -208,6 +208,9 @@ struct kn_kernel {
     struct kn_roles roles;
     /* of a contraction: the type that sums of fewer than 256 products may be kept in; TCC_NONE: that of the sum */
     enum tcc_dtype partial;
+    /* of a contraction: the type of the MX formats that factors are rounded to, along two dims of the sum, the last
+     * of 4 points, or TCC_NONE */
+    enum tcc_dtype mx;
     struct kn_split split;
     struct kn_schedule schedule;
     ir_expr tiles;              /* number of tiles, in terms of `sizes`; set with the schedule */

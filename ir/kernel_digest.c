@@ -61,7 +61,7 @@ static void feed_expr(struct digest *d, ir_expr e)
 static void feed_insn(struct digest *d, const struct kn_insn *n)
 {
     const int64_t plain[] = {n->code,    n->dtype, n->reducer, n->nargs, n->nindex,
-                             n->nguards, n->op,  n->operand, n->ivalue};
+                             n->nguards, n->op,    n->operand, n->ivalue};
     XXH3_64bits_update(&d->state, plain, sizeof plain);
     XXH3_64bits_update(&d->state, &n->fvalue, sizeof n->fvalue);
     for (int i = 0; i < n->nargs; i++)
@@ -86,7 +86,8 @@ static void feed_contraction(struct digest *d)
     for (int i = 0; i < 2 && is; i++)
         operand[i] = d->k->insns[c->load[i]].operand;
     const int64_t plain[] = {is,        operand[0], operand[1], c->load[0], c->load[1], c->mul,
-                             c->reduce, c->batch,   c->m,       c->n,       c->k,       is ? d->k->partial : 0};
+                             c->reduce, c->batch,   c->m,       c->n,       c->k,       is ? d->k->partial : 0,
+                             is ? d->k->mx : 0};
     XXH3_64bits_update(&d->state, plain, sizeof plain);
 }
 

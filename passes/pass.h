@@ -72,6 +72,9 @@ struct pass_machine {
      * TCC_F32: cast first; TCC_F16: scaled and cast, from a 16-bit type where `reduced` allows sums of products in f16.
      * NULL: all as they are. */
     enum tcc_dtype (*product_type)(const struct pass_machine *m, const struct ir_node *n, bool reduced);
+    /* Does it multiply what that matmul rounds to MX formats? 0, or NULL: it is rounded by ops of floats; -1: after a
+     * diagnostic. */
+    int (*takes_mx)(const struct pass_machine *m, struct ir_ctx *ctx, const struct ir_node *n);
     /* Has it a kernel for that result of that ATTENTION or SORT node? NULL: for none; a library op sorts, and attention
      * is spelled out. */
     bool (*takes)(const struct pass_machine *m, const struct ir_node *n, int result);

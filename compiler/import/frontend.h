@@ -96,6 +96,8 @@ struct plan_model *frontend_plan(struct ir_module *m, const struct tccc_train *t
 /* Inference in a lower type: `what` list, matmul, all or a file, `type` bf16 or fp16; both NULL: nothing happens. For a
  * module after its other graph passes. False after a diagnostic. */
 bool frontend_autocast(struct ir_module *m, const char *what, const char *type, const struct pass_options *o);
+/* Products in MX formats, where --auto-cast says so: behind what makes products, a training step too. */
+bool frontend_mx(struct ir_module *m, const char *what, const struct pass_options *o);
 
 /* For front ends: applies the options to the types of a function's n inputs before anything is built from them, so that
  * what depends on pinned dims folds while translating. Unranked inputs get the rank that --shape gives. False after

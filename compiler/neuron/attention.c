@@ -85,8 +85,8 @@ static bool plan(struct nk *nk, struct attention *a)
     a->type = small ? d : TCC_F32;
     a->keys = nk->extent[a->r.t];
     a->width = means ? nk->extent[a->r.e] : 0;
-    a->q = nk_panel_new(nk, a->r.load_q, a->r.d, a->r.row, 0, nk->extent[a->r.d]);
-    a->k = nk_panel_new(nk, a->r.load_k, a->r.d, a->r.t, 0, nk->extent[a->r.d]);
+    a->q = nk_panel_new(nk, a->r.load_q, a->r.d, a->r.row, 0, -1, nk->extent[a->r.d]);
+    a->k = nk_panel_new(nk, a->r.load_k, a->r.d, a->r.t, 0, -1, nk->extent[a->r.d]);
     int64_t values = (a->keys + NEURON_PARTITIONS - 1) / NEURON_PARTITIONS * a->width * tcc_dtype_bytes(a->type);
     if (!a->q || !a->k || a->width > MOST_WIDTH || values + nk_panel_bytes(nk, a->k, a->keys) > MOST_BYTES)
         return false;

@@ -86,7 +86,7 @@ static bool find_panels(struct gradient *g)
             int own = side == ROWS ? g->r.row : g->r.col;
             if (insns[load[side]].dtype != d || !kn_is_cast_of(nk->k, value[side], load[side]))
                 return false;
-            g->panel[side][i] = nk_panel_new(nk, load[side], summed, own, 0, nk->extent[summed]);
+            g->panel[side][i] = nk_panel_new(nk, load[side], summed, own, 0, -1, nk->extent[summed]);
             if (!g->panel[side][i])
                 return false;
             bytes += nk_panel_bytes(nk, g->panel[side][i], g->extent[side]);

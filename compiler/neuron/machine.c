@@ -85,6 +85,20 @@ static bool sorts(const struct ir_node *n)
            ir_is_const(ir_attr(n, IR_ATTR_k)->e, &k) && k > 0 && k <= NK_SORTED;
 }
 
+/* As pe.c multiplies them; before trn3 the engines have none. */
+static int takes_mx(const struct pass_machine *m, struct ir_ctx *ctx, const struct ir_node *n)
+{
+    enum { ROWS = 32 }; /* of packed numbers, on partitions */
+    ir_type a = n->in[0].value->type;
+    int64_t k;
+    enum neuron_core_kind core = ((const struct nk_machine *)m)->core;
+    if (neuron_generation(core) < 4) {
+        ir_error(ctx, &n->where, "%s multiplies no MX formats (--auto-cast=mxfp8); trn3 does", neuron_core_name(core));
+        return -1;
+    }
+    return ir_is_const(a->dim[a->rank - (ir_get_i(n, IR_ATTR_trans_a, 0) ? 2 : 1)], &k) && k % (4 * ROWS) == 0;
+}
+
 static bool takes(const struct pass_machine *m, const struct ir_node *n, int result)
 {
     if (ir_op_info(n->op)->kind == IR_K_SORT)
@@ -143,6 +157,7 @@ const struct nk_machine *nk_machine_make(struct ir_ctx *ctx, const char *arch)
                                         .silent = true,
                                         .cost = cost,
                                         .lacks = lacks,
+                                        .takes_mx = takes_mx,
                                         .takes = takes,
                                         .takes_gradient = takes_gradient,
                                         .runs = runs,

@@ -523,8 +523,8 @@ void nk_run_tiles(struct nk *nk);
  * and the factor's own; taps: other summed dims. */
 struct nk_panel;
 enum { NK_PANEL_PIECES = 64 };
-/* k: points of the sum that it has, */
-struct nk_panel *nk_panel_new(struct nk *nk, int load, int summed, int own, uint32_t taps, int64_t k);
+/* mx: neuron_type of four taps in an element, quantised; -1: none. k: points of the sum that it has, */
+struct nk_panel *nk_panel_new(struct nk *nk, int load, int summed, int own, uint32_t taps, int mx, int64_t k);
 /* from that one on in loads to come; at first 0 */
 void nk_panel_at(struct nk_panel *p, int64_t first);
 struct nk_panel *nk_panel_copy(struct nk *nk, const struct nk_panel *p);    /* for other points */
@@ -548,6 +548,12 @@ void nk_panel_release(struct nk *nk, struct nk_panel *p);
  * taps. */
 struct neuron_operand nk_panel_operand(struct nk *nk, const struct nk_panel *p, int64_t product, int64_t lo, int64_t n,
                                        const int64_t *at, struct nk_buffer **buffer);
+/* The value over a tile, whose last axis has the four numbers of an element, quantised, and its scales. */
+struct nk_value *nk_quantise(struct nk *nk, const struct nk_tile *t, int mx, const struct nk_value *v,
+                             struct nk_value **scale);
+/* their scales, of MX formats */
+struct neuron_operand nk_panel_scale(struct nk *nk, const struct nk_panel *p, int64_t product, int64_t lo, int64_t n,
+                                     const int64_t *at, struct nk_buffer **buffer);
 
 /* ones.c: the kernel with a product by ones before its sum, where that saves transfers; NULL: it is better as it is. */
 /* the kernel's one reduction, where nothing is read by an index; -1: it is of another form */

@@ -10,10 +10,13 @@
  * q K / Q + 32 j + i, in both factors alike, so that the sum is over the same points. The taps of a convolution's
  * weights, which lie within a summed point, come with them: each is turned over by itself. Where a product has all
  * summed points, which are few, a row has several own points.
+ *
+ * Of MX formats, four neighbours of the sum are taps, and lie side by side in an element when they are on chip; 8
+ * partitions of them have a scale. Their panels are quantised as they come.
  */
 #include "compiler/neuron/neuron_int.h"
 
-enum { BLOCK = 32, ROW_BYTES = 1024, LEAST_ROW = 512, MANY = 1024, MOST_GROUPED = 32 << 10 };
+enum { BLOCK = 32, ROW_BYTES = 1024, LEAST_ROW = 512, MANY = 1024, MOST_GROUPED = 32 << 10, PACKED = 4 };
 
 struct nk_panel {
     const struct kn_insn *load;
@@ -26,8 +29,10 @@ struct nk_panel {
     int quadrants;
     int64_t products, step, last; /* how many, those of a buffer, partitions of the last one */
     int64_t taps, tap_step[KN_MAX_DIMS];
-    int64_t lo, n; /* own points that are on chip */
-    struct nk_value *at[NK_PANEL_PIECES];
+    int64_t lo, n;     /* own points that are on chip */
+    int mx;            /* neuron_type of packed numbers; -1: there are none */
+    int64_t neighbour; /* elements from one of them to the next */
+    struct nk_value *at[NK_PANEL_PIECES], *scale[NK_PANEL_PIECES];
     int pieces;
 };
 
@@ -60,14 +65,14 @@ static bool find_taps(struct nk *nk, struct nk_panel *p, const int64_t *base, ui
         tap.summed = d;
         if (!line_at(nk, &tap, base, 0, 0, nk->extent[d], 1, &line) || line.coef[0] < 1)
             return false;
-        p->tap_step[d] = line.coef[0];
+        p->tap_step[d] = p->neighbour = line.coef[0];
         p->taps *= nk->extent[d];
         last += line.coef[0] * (nk->extent[d] - 1);
     }
-    return last == p->taps - 1;
+    return p->mx >= 0 || last == p->taps - 1;
 }
 
-struct nk_panel *nk_panel_new(struct nk *nk, int load, int summed, int own, uint32_t taps, int64_t k)
+struct nk_panel *nk_panel_new(struct nk *nk, int load, int summed, int own, uint32_t taps, int mx, int64_t k)
 {
     static const int64_t origin[KN_MAX_DIMS];
     struct nk_panel *p = IR_NEW(nk->ctx, struct nk_panel);
@@ -79,7 +84,7 @@ struct nk_panel *nk_panel_new(struct nk *nk, int load, int summed, int own, uint
         n = &nk->k->insns[n->arg[0]];
     if (n->code != KN_LOAD || n->nguards || nk->k->operands[n->operand].use == KN_LOCAL)
         return NULL;
-    *p = (struct nk_panel){.load = n, .d = d, .summed = summed, .own = own, .k = k};
+    *p = (struct nk_panel){.load = n, .d = d, .summed = summed, .own = own, .k = k, .mx = mx};
     for (p->quadrants = 4; p->quadrants && p->k % (p->quadrants * BLOCK);)
         p->quadrants--;
     bool whole = p->quadrants > 0;
@@ -91,7 +96,7 @@ struct nk_panel *nk_panel_new(struct nk *nk, int load, int summed, int own, uint
     if (!find_taps(nk, p, origin, taps))
         return NULL;
     p->turned = p->k_step == p->taps && p->own_step != 1;
-    if ((p->taps > 1 || !whole) && !p->turned)
+    if (mx >= 0 ? !whole || p->taps != PACKED : (p->taps > 1 || !whole) && !p->turned)
         return NULL;
     if (p->turned ? p->own_step < 1 : p->own_step != 1 || p->k_step < 1)
         return NULL;
@@ -109,12 +114,14 @@ struct nk_panel *nk_panel_new(struct nk *nk, int load, int summed, int own, uint
 
 int64_t nk_panel_bytes(struct nk *nk, const struct nk_panel *p, int64_t n)
 {
+    if (p->mx >= 0) /* and a byte for the scale */
+        return p->products * n * (neuron_type_bytes((enum neuron_type)p->mx) + 1);
     return p->taps * p->products * n * neuron_type_bytes(nk_type(nk, p->d));
 }
 
 int64_t nk_panel_loading(struct nk *nk, const struct nk_panel *p, int64_t n)
 {
-    return p->turned ? p->taps * p->step * n * neuron_type_bytes(nk_type(nk, p->d)) : 0;
+    return p->turned || p->mx >= 0 ? p->taps * p->step * n * neuron_type_bytes(nk_type(nk, p->d)) : 0;
 }
 
 bool nk_panel_turned(const struct nk_panel *p)
@@ -194,11 +201,14 @@ static void load_quadrants(struct nk *nk, const struct nk_panel *p, const struct
                                            .reg = NEURON_NO_REGISTER,
                                            .tensor = tensor->tensor,
                                            .offset = base * neuron_type_bytes(type)};
-    nk_pattern_add(&near, outer, row, false);
+    int64_t packed = p->mx >= 0 && !p->turned ? PACKED : 1;
+    nk_pattern_add(&near, outer, row * packed, false);
+    nk_pattern_add(&near, packed, row, false);
     nk_pattern_add(&near, inner, 1, false);
     nk_pattern_add(&far, quadrants, p->k / p->quadrants * p->k_step, true);
     nk_pattern_add(&far, rows, across, true);
     nk_pattern_add(&far, outer, outer_step, false);
+    nk_pattern_add(&far, packed, p->neighbour, false);
     nk_pattern_add(&far, inner, 1, false);
     if (!nk_pattern_put(&near, &i.operand[0], 4) || !nk_pattern_put(&far, &i.operand[1], NEURON_DIMS))
         nk_refuse(nk, "a panel that has no pattern");
@@ -263,7 +273,7 @@ static struct nk_value *load_groups(struct nk *nk, const struct nk_panel *p, int
     return to;
 }
 
-/* n points of each tap, which in `from` is the outermost and in `to` the innermost dim. */
+/* n points of each tap, which in `from` is the innermost and in `to` the outermost dim, but for packed numbers. */
 static void turn(struct nk *nk, const struct nk_panel *p, const struct nk_value *to, const struct nk_value *from,
                  int64_t n)
 {
@@ -275,11 +285,47 @@ static void turn(struct nk *nk, const struct nk_panel *p, const struct nk_value 
         struct nk_value x = *from, y = *to;
         x.stride[1] = (int32_t)p->taps;
         x.offset += tap * bytes;
-        y.offset += tap * n * bytes;
+        y.stride[1] = p->mx >= 0 ? PACKED : 1;
+        y.offset += tap * (p->mx >= 0 ? 1 : n) * bytes;
         i.operand[0] = nk_operand(nk, &t, &y, 0, NULL);
         i.operand[1] = nk_operand(nk, &t, &x, 0, NULL);
         nk_emit(nk, NEURON_VECTOR, &i, 2, (struct nk_use[]){{to->buffer, true, group}, {from->buffer, false, 0}});
     }
+}
+
+struct nk_value *nk_quantise(struct nk *nk, const struct nk_tile *t, int mx, const struct nk_value *v,
+                             struct nk_value **scale)
+{
+    struct nk_tile part = *t;
+    part.n--;
+    part.nouter--;
+    struct nk_value *to = nk_new(nk, &part, TCC_F32);
+    struct neuron_instr i = {.op = NEURON_OP_QUANTIZE_MX, .noperands = 3};
+    *scale = nk_new(nk, &part, TCC_U8);
+    to->type = (uint8_t)mx;
+    i.operand[0] = nk_operand(nk, &part, to, 0, NULL);
+    i.operand[1] = nk_operand(nk, &part, *scale, 0, NULL);
+    i.operand[2] = nk_operand(nk, t, v, 0, NULL);
+    nk_emit(nk, NEURON_VECTOR, &i, 3,
+            (struct nk_use[]){{to->buffer, true, 0}, {(*scale)->buffer, true, 0}, {v->buffer, false, 0}});
+    return to;
+}
+
+/* `from`, of `step` products of n own points, quantised; it is given back. */
+static struct nk_value *quantise(struct nk *nk, const struct nk_panel *p, struct nk_value *from, int64_t step,
+                                 int64_t n, struct nk_value **scale)
+{
+    struct nk_tile t = {
+        .n = 4,
+        .nouter = 4,
+        .axis = {{p->own, 1, p->quadrants * BLOCK}, {p->own, 1, step}, {p->own, 1, n}, {p->own, 1, PACKED}}};
+    struct nk_value x = *from;
+    x.stride[1] = (int32_t)(PACKED * n);
+    x.stride[2] = p->turned ? PACKED : 1;
+    x.stride[3] = p->turned ? 1 : (int32_t)n;
+    struct nk_value *to = nk_quantise(nk, &t, p->mx, &x, scale);
+    nk_release(nk, from->buffer);
+    return to;
 }
 
 void nk_panel_load(struct nk *nk, struct nk_panel *p, const int64_t *base, int64_t lo, int64_t n)
@@ -324,23 +370,29 @@ void nk_panel_load(struct nk *nk, struct nk_panel *p, const int64_t *base, int64
             nk_release(nk, v->buffer);
             v = turned;
         }
+        if (p->mx >= 0)
+            v = quantise(nk, p, v, step, padded, &p->scale[p->pieces]);
         p->at[p->pieces++] = v;
     }
 }
 
 void nk_panel_release(struct nk *nk, struct nk_panel *p)
 {
-    for (int i = 0; i < p->pieces; i++)
+    for (int i = 0; i < p->pieces; i++) {
         nk_release(nk, p->at[i]->buffer);
+        if (p->mx >= 0)
+            nk_release(nk, p->scale[i]->buffer);
+    }
     p->pieces = 0;
 }
 
-struct neuron_operand nk_panel_operand(struct nk *nk, const struct nk_panel *p, int64_t product, int64_t lo, int64_t n,
-                                       const int64_t *at, struct nk_buffer **buffer)
+static struct neuron_operand part_of(struct nk *nk, const struct nk_panel *p, struct nk_value *const *pieces,
+                                     int64_t product, int64_t lo, int64_t n, const int64_t *at,
+                                     struct nk_buffer **buffer)
 {
     int64_t piece = product / p->step, j = product % p->step, from = lo - p->lo, step = p->products - piece * p->step;
     step = step < p->step ? step : p->step;
-    const struct nk_value *v = p->at[piece];
+    const struct nk_value *v = pieces[piece];
     struct nk_pattern pattern = {0};
     struct neuron_operand o = {.space = NEURON_SBUF,
                                .type = v->type,
@@ -362,4 +414,16 @@ struct neuron_operand nk_panel_operand(struct nk *nk, const struct nk_panel *p, 
         nk_refuse(nk, "a panel that has no pattern");
     *buffer = v->buffer;
     return o;
+}
+
+struct neuron_operand nk_panel_operand(struct nk *nk, const struct nk_panel *p, int64_t product, int64_t lo, int64_t n,
+                                       const int64_t *at, struct nk_buffer **buffer)
+{
+    return part_of(nk, p, p->at, product, lo, n, at, buffer);
+}
+
+struct neuron_operand nk_panel_scale(struct nk *nk, const struct nk_panel *p, int64_t product, int64_t lo, int64_t n,
+                                     const int64_t *at, struct nk_buffer **buffer)
+{
+    return part_of(nk, p, p->scale, product, lo, n, at, buffer);
 }

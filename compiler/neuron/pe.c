@@ -40,33 +40,48 @@ static bool same_tile(const struct nk_tile *a, const struct nk_tile *b)
     return same;
 }
 
-static const struct nk_value *factor(struct product *p, int side, const struct nk_tile *t)
+/* What a tile of a factor is, in the cache: of packed numbers, the last axis has the four of an element. */
+static const struct cached *factor(struct product *p, int side, const struct nk_tile *t)
 {
     struct nk *nk = p->nk;
     for (int i = 0; i < p->ncached; i++)
         if (p->cache[i].v && p->cache[i].side == side && same_tile(&p->cache[i].t, t))
-            return p->cache[i].v;
-    nk->taps = p->c->k & ~(1u << p->summed);
+            return &p->cache[i];
+    nk->taps = p->c->k & ~(1u << p->summed) & ~nk_packed_dims(p);
     const struct nk_value *v = nk_solid(nk, t, evaluate(nk, t, p->root[side]));
     nk->taps = 0;
     if (p->wide && v->dtype != TCC_F32)
         v = nk_copy(nk, t, TCC_F32, v);
+    struct nk_value *scale = NULL;
+    if (p->mx >= 0) {
+        const struct nk_value *from = v;
+        if (v->type != NEURON_BF16 && v->type != NEURON_F16)
+            from = nk_copy(nk, t, (enum tcc_dtype)nk->k->insns[p->root[side]].dtype, v);
+        v = nk_quantise(nk, t, p->mx, from, &scale);
+    }
+    p->alone = (struct cached){side, *t, v, scale};
     if (v->buffer->stays)
-        return v;
-    if (p->ncached == CACHED && p->cache[p->next].v)
-        nk_release(nk, p->cache[p->next].v->buffer);
-    p->cache[p->next] = (struct cached){side, *t, v};
+        return &p->alone;
+    struct cached *at = &p->cache[p->next];
+    if (p->ncached == CACHED && at->v)
+        nk_release(nk, at->v->buffer);
+    if (p->ncached == CACHED && at->scale)
+        nk_release(nk, at->scale->buffer);
+    *at = p->alone;
     p->next = (p->next + 1) % CACHED;
     p->ncached += p->ncached < CACHED;
-    return v;
+    return at;
 }
 
 static void release(struct product *p, int mark)
 {
-    const struct nk_value *keep[CACHED + WEIGHTS * NK_PANEL_PIECES];
+    const struct nk_value *keep[2 * CACHED + WEIGHTS * NK_PANEL_PIECES];
     int n = 0;
-    for (int i = 0; i < p->ncached; i++)
+    for (int i = 0; i < p->ncached; i++) {
         keep[n++] = p->cache[i].v;
+        if (p->cache[i].scale)
+            keep[n++] = p->cache[i].scale;
+    }
     for (int i = 0; i < p->nweights; i++)
         n += nk_panel_values(p->weights[i], keep + n);
     nk_release_to(p->nk, mark, keep, n);
@@ -98,9 +113,37 @@ static struct neuron_operand operand(struct product *p, int side, const struct n
         int64_t n = nk_free_elements(t);
         return nk_panel_operand(nk, weights(p, t->base[own], n), number, t->base[own], n, t->base, buffer);
     }
-    const struct nk_value *v = factor(p, side, t);
+    const struct nk_value *v = factor(p, side, t)->v;
     *buffer = v->buffer;
     return nk_operand(nk, t, v, 0, NULL);
+}
+
+/* The same of packed numbers: the operand, and its scales. */
+static void packed_operand(struct product *p, int side, const struct nk_tile *t, struct neuron_operand *o,
+                           struct nk_use *use)
+{
+    struct nk_tile elements = *t;
+    elements.axis[elements.n] = (struct nk_axis){__builtin_ctz(nk_packed_dims(p)), 1, 4};
+    elements.nouter = ++elements.n;
+    const struct cached *f = factor(p, side, &elements);
+    o[0] = nk_operand(p->nk, t, f->v, 0, NULL);
+    o[1] = nk_operand(p->nk, t, f->scale, 0, NULL);
+    use[0].b = f->v->buffer;
+    use[1].b = f->scale->buffer;
+}
+
+static void multiply_packed(struct product *p, const struct nk_tile *ts, const struct nk_tile *tm,
+                            struct nk_buffer *bank, const struct neuron_operand *result, bool first)
+{
+    struct neuron_instr load = {.op = NEURON_OP_LOAD_STATIONARY_MX, .noperands = 2},
+                        i = {.op = NEURON_OP_MATMUL_MX, .noperands = 3};
+    struct nk_use s[2] = {0}, m[3] = {{bank, true, 0}};
+    packed_operand(p, p->rows, ts, load.operand, s);
+    packed_operand(p, !p->rows, tm, i.operand + 1, m + 1);
+    nk_emit(p->nk, NEURON_TENSOR, &load, 2, s);
+    i.operand[0] = *result;
+    neuron_set_attr(&i, NEURON_ATTR_ACCUMULATE, (union neuron_value){.i = !first});
+    nk_emit(p->nk, NEURON_TENSOR, &i, 3, m);
 }
 
 void nk_multiply_factors(struct product *p, const struct nk_tile *ts, const struct nk_tile *tm, int64_t number,
@@ -110,6 +153,10 @@ void nk_multiply_factors(struct product *p, const struct nk_tile *ts, const stru
     struct nk_buffer *s, *m;
     struct neuron_instr load = {.op = NEURON_OP_LOAD_STATIONARY, .noperands = 1},
                         i = {.op = NEURON_OP_MATMUL, .noperands = 2};
+    if (p->mx >= 0) {
+        multiply_packed(p, ts, tm, bank, result, first);
+        return;
+    }
     load.operand[0] = operand(p, p->rows, ts, number, &s);
     i.operand[1] = operand(p, !p->rows, tm, number, &m);
     nk_emit(nk, NEURON_TENSOR, &load, 1, (struct nk_use[]){{s, false, 0}});
@@ -118,23 +165,34 @@ void nk_multiply_factors(struct product *p, const struct nk_tile *ts, const stru
     nk_emit(nk, NEURON_TENSOR, &i, 2, (struct nk_use[]){{bank, true, 0}, {m, false, 0}});
 }
 
+void nk_multiply_panels(struct product *p, struct nk_panel *const *panel, int64_t number, const struct nk_tile *t,
+                        bool load, struct nk_buffer *bank, const struct neuron_operand *to, bool first)
+{
+    struct nk *nk = p->nk;
+    bool mx = p->mx >= 0;
+    struct neuron_instr l = {.op = mx ? NEURON_OP_LOAD_STATIONARY_MX : NEURON_OP_LOAD_STATIONARY, .noperands = mx + 1},
+                        i = {.op = mx ? NEURON_OP_MATMUL_MX : NEURON_OP_MATMUL, .noperands = mx + 2};
+    struct nk_use s[2] = {0}, m[3] = {{bank, true, 0}};
+    int64_t rows = t->axis[0].extent, n = nk_free_elements(t), lo = t->base[p->along], at = t->base[p->across];
+    l.operand[0] = nk_panel_operand(nk, panel[p->rows], number, lo, rows, t->base, &s[0].b);
+    i.operand[0] = *to;
+    i.operand[1] = nk_panel_operand(nk, panel[!p->rows], number, at, n, t->base, &m[1].b);
+    if (mx) {
+        l.operand[1] = nk_panel_scale(nk, panel[p->rows], number, lo, rows, t->base, &s[1].b);
+        i.operand[2] = nk_panel_scale(nk, panel[!p->rows], number, at, n, t->base, &m[2].b);
+    }
+    if (load)
+        nk_emit(nk, NEURON_TENSOR, &l, l.noperands, s);
+    neuron_set_attr(&i, NEURON_ATTR_ACCUMULATE, (union neuron_value){.i = !first});
+    nk_emit(nk, NEURON_TENSOR, &i, i.noperands, m);
+}
+
 /* The same by panels. */
 static void sum_panels(struct product *p, const struct nk_tile *t, struct nk_buffer *bank,
                        const struct neuron_operand *to)
 {
-    struct nk *nk = p->nk;
-    int64_t n = nk_free_elements(t);
-    for (int64_t j = 0; j < nk_panel_products(p->panel[0]); j++) {
-        struct neuron_instr load = {.op = NEURON_OP_LOAD_STATIONARY, .noperands = 1},
-                            i = {.op = NEURON_OP_MATMUL, .noperands = 2};
-        struct nk_buffer *s, *m;
-        load.operand[0] = nk_panel_operand(nk, p->panel[p->rows], j, t->base[p->along], t->axis[0].extent, t->base, &s);
-        nk_emit(nk, NEURON_TENSOR, &load, 1, (struct nk_use[]){{s, false, 0}});
-        i.operand[0] = *to;
-        i.operand[1] = nk_panel_operand(nk, p->panel[!p->rows], j, t->base[p->across], n, t->base, &m);
-        neuron_set_attr(&i, NEURON_ATTR_ACCUMULATE, (union neuron_value){.i = j > 0});
-        nk_emit(nk, NEURON_TENSOR, &i, 2, (struct nk_use[]){{bank, true, 0}, {m, false, 0}});
-    }
+    for (int64_t j = 0; j < nk_panel_products(p->panel[0]); j++)
+        nk_multiply_panels(p, p->panel, j, t, true, bank, to, j == 0);
 }
 
 /* Sums over all summed points: `at` counts the dims that are not on partitions. */
@@ -174,7 +232,7 @@ static void sum(struct product *p, const struct nk_tile *result, struct nk_buffe
             nk_multiply_factors(p, &ts, &tm, number, bank, to, first);
             first = false;
         }
-        more = nk_next(nk, p->c->k & ~(1u << p->summed), NULL, at);
+        more = nk_next(nk, p->c->k & ~(1u << p->summed) & ~nk_packed_dims(p), NULL, at);
     }
 }
 

@@ -10,7 +10,7 @@ enum { SIDES = 2, CACHED = 48, WEIGHTS = 16, PSUM_BANKS = 8 };
 struct cached {
     int side;
     struct nk_tile t;
-    const struct nk_value *v;
+    const struct nk_value *v, *scale; /* scale: of packed MX numbers; else NULL */
 };
 
 struct product {
@@ -23,7 +23,8 @@ struct product {
     int64_t chunk[KN_MAX_DIMS]; /* of a dim of the other factor: points at once */
     struct nk_digits digits[KN_MAX_DIMS];
     bool wide; /* multiply float32; else 16 bits */
-    struct cached cache[CACHED];
+    int mx;    /* neuron_type of MX numbers that factors are quantised to; -1: none */
+    struct cached cache[CACHED], alone; /* alone: one that stays on chip by itself */
     int ncached, next;
     struct nk_panel *panel[SIDES]; /* NULL: none */
     int across;                    /* the dim of the other factor, where there are panels */
@@ -38,6 +39,8 @@ struct product {
 int64_t nk_points(const struct nk *nk, uint32_t dims);
 /* the one dim among these with more than one point; -1: there is none, or there are several */
 int nk_only_dim(const struct nk *nk, uint32_t dims);
+/* of MX numbers: the other dim of the sum, of those in one element; else none */
+uint32_t nk_packed_dims(const struct product *p);
 bool nk_plan_product(struct nk *nk, struct product *p);                     /* false: the kernel is none */
 
 /* pe_parts.c */
@@ -46,6 +49,9 @@ void nk_find_parts(struct product *p);
 void nk_run_parts(struct product *p, int64_t *at);
 
 /* pe.c */
+/* The number-th product of two panels, of a tile, into a bank; load: the tensor engine lacks what is stationary. */
+void nk_multiply_panels(struct product *p, struct nk_panel *const *panel, int64_t number, const struct nk_tile *t,
+                        bool load, struct nk_buffer *bank, const struct neuron_operand *to, bool first);
 /* Products of a tile of each factor into a bank; number: of those on the summed dim. */
 void nk_multiply_factors(struct product *p, const struct nk_tile *ts, const struct nk_tile *tm, int64_t number,
                          struct nk_buffer *bank, const struct neuron_operand *to, bool first);

@@ -8,13 +8,21 @@
 
 #include <string.h>
 
+/* Points of a part, where so many are left. */
+static int64_t part_of(const struct product *p, int64_t left)
+{
+    int64_t unit = p->mx >= 0 ? NEURON_PARTITIONS / 4 : NEURON_PARTITIONS;
+    return left < p->part ? left / unit * unit : p->part;
+}
+
 /* Panels of a part of the sum, two of each factor: the largest that fit; all columns of the result, or those of four
  * banks, and 128 rows for each set of banks. */
 void nk_find_parts(struct product *p)
 {
     enum { LEFT = 24 << 10, MOST = 4096, LEAST = 512, ALL = 4 * NEURON_MOVING };
     struct nk *nk = p->nk;
-    int summed = nk_only_dim(nk, p->c->k), own[SIDES];
+    int summed = p->mx >= 0 ? p->summed : nk_only_dim(nk, p->c->k), own[SIDES];
+    uint32_t taps = nk_packed_dims(p);
     own[p->rows] = nk_only_dim(nk, p->dims[p->rows]);
     own[!p->rows] = nk_only_dim(nk, p->dims[!p->rows]);
     if (p->panel[0] || nk->room < NK_ROOM || summed < 0 || own[0] < 0 || own[1] < 0 || own[p->rows] != p->along ||
@@ -29,12 +37,15 @@ void nk_find_parts(struct product *p)
             continue;
         for (int i = 0; i < SIDES; i++) {
             int64_t n = nk->extent[own[i]], most = i == p->rows ? PSUM_BANKS / banks * NEURON_PARTITIONS : ALL;
-            p->panel[i] = nk_panel_new(nk, p->root[i], summed, own[i], 0, part);
+            p->panel[i] = nk_panel_new(nk, p->root[i], summed, own[i], taps, p->mx, part);
             if (!p->panel[i]) {
                 p->panel[0] = p->panel[1] = NULL;
                 return;
             }
-            bytes += (nk_panel_turned(p->panel[i]) ? 3 : 2) * nk_panel_bytes(nk, p->panel[i], n < most ? n : most);
+            n = n < most ? n : most;
+            bytes += (nk_panel_turned(p->panel[i]) ? 3 : 2) * nk_panel_bytes(nk, p->panel[i], n);
+            if (p->mx >= 0)
+                bytes += nk_panel_loading(nk, p->panel[i], n);
         }
         if (bytes <= neuron_sbuf_bytes(nk->machine->core) - LEFT)
             p->part = part;
@@ -91,23 +102,10 @@ static void lay_out(struct product *p, const int64_t *at, struct block *b)
 /* Adds the products of panels that are on chip. */
 static void add_part(struct product *p, const struct block *b, struct nk_panel *const *panel, bool first)
 {
-    struct nk *nk = p->nk;
     for (int64_t j = 0; j < nk_panel_products(panel[0]); j++)
-        for (int i = 0; i < b->ntiles; i++) {
-            const struct nk_tile *t = &b->tile[i];
-            struct neuron_instr load = {.op = NEURON_OP_LOAD_STATIONARY, .noperands = 1},
-                                multiply = {.op = NEURON_OP_MATMUL, .noperands = 2};
-            struct nk_buffer *s, *m;
-            load.operand[0] =
-                nk_panel_operand(nk, panel[p->rows], j, t->base[p->along], t->axis[0].extent, t->base, &s);
-            if (i % b->across == 0)
-                nk_emit(nk, NEURON_TENSOR, &load, 1, (struct nk_use[]){{s, false, 0}});
-            multiply.operand[0] = b->to[i];
-            multiply.operand[1] =
-                nk_panel_operand(nk, panel[!p->rows], j, t->base[p->across], nk_free_elements(t), t->base, &m);
-            neuron_set_attr(&multiply, NEURON_ATTR_ACCUMULATE, (union neuron_value){.i = !first || j > 0});
-            nk_emit(nk, NEURON_TENSOR, &multiply, 2, (struct nk_use[]){{b->sums[i]->buffer, true, 0}, {m, false, 0}});
-        }
+        for (int i = 0; i < b->ntiles; i++)
+            nk_multiply_panels(p, panel, j, &b->tile[i], i % b->across == 0, b->sums[i]->buffer, &b->to[i],
+                               first && j == 0);
 }
 
 /* Adds the points of the sum from k on, fewer than there are partitions. */
@@ -134,13 +132,13 @@ static void add_rest(struct product *p, const struct block *b, int64_t k)
 static bool load_part(struct product *p, const struct block *b, const int64_t *at, int64_t k, struct nk_panel **panel)
 {
     struct nk *nk = p->nk;
-    int64_t left = nk->extent[p->summed] - k,
-            n = left < p->part ? left / NEURON_PARTITIONS * NEURON_PARTITIONS : p->part;
+    int64_t n = part_of(p, nk->extent[p->summed] - k);
     if (!n)
         return false;
     for (int i = 0; i < SIDES; i++) {
         int own = i == p->rows ? p->along : p->across;
-        panel[i] = n == p->part ? nk_panel_copy(nk, p->panel[i]) : nk_panel_new(nk, p->root[i], p->summed, own, 0, n);
+        panel[i] = n == p->part ? nk_panel_copy(nk, p->panel[i])
+                                : nk_panel_new(nk, p->root[i], p->summed, own, nk_packed_dims(p), p->mx, n);
         if (!panel[i])
             nk_refuse(nk, "a part of a sum that is no panel");
         nk_panel_at(panel[i], k);
@@ -158,8 +156,7 @@ static void run_block(struct product *p, const int64_t *at, struct block *b)
     nk_begin_tile(nk);
     lay_out(p, at, b);
     for (bool more = load_part(p, b, at, 0, panel[0]); more; now ^= 1) {
-        int64_t left = nk->extent[p->summed] - k,
-                behind = k + (left < p->part ? left / NEURON_PARTITIONS * NEURON_PARTITIONS : p->part);
+        int64_t behind = k + part_of(p, nk->extent[p->summed] - k);
         more = behind < nk->extent[p->summed] && load_part(p, b, at, behind, panel[!now]);
         add_part(p, b, panel[now], k == 0);
         for (int i = 0; i < SIDES; i++)

@@ -133,19 +133,36 @@ static void peel(struct product *p)
     memcpy(p->root, from, sizeof from);
 }
 
+/* The type of packed MX numbers that the kernel's factors are rounded to; -1: none, or the engines lack them. */
+static int packed_type(const struct product *p)
+{
+    const struct kn_insn *insns = p->nk->k->insns;
+    if (!p->nk->k->mx || neuron_generation(p->nk->machine->core) < 4 || p->wide)
+        return -1;
+    if (!is_half((enum tcc_dtype)insns[p->root[0]].dtype) || !is_half((enum tcc_dtype)insns[p->root[1]].dtype))
+        return -1;
+    return p->nk->k->mx == TCC_F8E5M2 ? NEURON_E5M2X4 : NEURON_E4M3X4;
+}
+
+uint32_t nk_packed_dims(const struct product *p)
+{
+    return p->mx >= 0 ? p->c->k & ~(1u << p->summed) : 0;
+}
+
 /* Panels, if both factors have them and they fit: two of 128 rows, which are turned over as they come, and one of the
  * other factor. */
 static void find_panels(struct product *p)
 {
     enum { LEFT = 24 << 10, LARGEST = 128 << 10 }; /* for what is behind the sum; bytes of a panel */
     struct nk *nk = p->nk;
-    int summed = nk_only_dim(nk, p->c->k), own[SIDES];
+    int summed = p->mx >= 0 ? p->summed : nk_only_dim(nk, p->c->k), own[SIDES];
+    uint32_t taps = nk_packed_dims(p);
     own[p->rows] = nk_only_dim(nk, p->dims[p->rows]);
     own[!p->rows] = nk_only_dim(nk, p->dims[!p->rows]);
     if (nk->room < NK_ROOM || summed < 0 || own[0] < 0 || own[1] < 0 || own[p->rows] != p->along || summed != p->summed)
         return;
     for (int i = 0; i < SIDES; i++)
-        if (!(p->panel[i] = nk_panel_new(nk, p->root[i], summed, own[i], 0, nk->extent[summed])))
+        if (!(p->panel[i] = nk_panel_new(nk, p->root[i], summed, own[i], taps, p->mx, nk->extent[summed])))
             break;
     if (!p->panel[0] || !p->panel[1] ||
         p->wide != (nk->k->insns[p->root[0]].dtype == TCC_F32 && nk->k->insns[p->root[1]].dtype == TCC_F32)) {
@@ -158,11 +175,14 @@ static void find_panels(struct product *p)
     int64_t loading = nk_panel_loading(nk, p->panel[!p->rows], 1), most = left / (each + loading) * each;
     left = left > LARGEST ? LARGEST : left;
     p->block = nk->extent[p->across];
-    if (nk_panel_turned(p->panel[!p->rows]))
+    if (nk_panel_turned(p->panel[!p->rows]) || p->mx >= 0)
         left -= left / 4;
     left = left > most ? most : left;
     if (p->block * each > left)
         p->block = left / each / NEURON_MOVING * NEURON_MOVING;
+    int64_t elements = loading / tcc_dtype_bytes(TCC_BF16), fit = elements ? UINT16_MAX / elements : INT64_MAX;
+    if (p->mx >= 0 && p->block > fit) /* what is quantised is one value */
+        p->block = fit / NEURON_MOVING * NEURON_MOVING;
     if (p->block < 1)
         p->panel[0] = p->panel[1] = NULL;
 }
@@ -183,14 +203,14 @@ static void find_turned(struct product *p)
     enum { ROOM = 72 << 10 };
     struct nk *nk = p->nk;
     p->turned = -1;
-    if (p->panel[0] || nk->room < NK_ROOM || p->summed < 0 || nk_points(nk, p->c->batch) > 1)
+    if (p->panel[0] || p->mx >= 0 || nk->room < NK_ROOM || p->summed < 0 || nk_points(nk, p->c->batch) > 1)
         return;
     for (int i = 0; i < SIDES && p->turned < 0; i++) {
         int own = nk_only_dim(nk, p->dims[i]);
         if (own < 0 || !is_plain(nk, p->root[!i]) || (i == p->rows && own != p->along))
             continue;
         p->weights[0] =
-            nk_panel_new(nk, p->root[i], p->summed, own, p->c->k & ~(1u << p->summed), nk->extent[p->summed]);
+            nk_panel_new(nk, p->root[i], p->summed, own, p->c->k & ~(1u << p->summed), -1, nk->extent[p->summed]);
         if (!p->weights[0] || !nk_panel_turned(p->weights[0]) || p->wide != (nk->k->insns[p->root[i]].dtype == TCC_F32))
             continue;
         int64_t most = i == p->rows ? NEURON_PARTITIONS : NEURON_MOVING;
@@ -261,6 +281,7 @@ bool nk_plan_product(struct nk *nk, struct product *p)
     p->wide = nk->k->insns[p->root[0]].dtype == TCC_F32 || nk->k->insns[p->root[1]].dtype == TCC_F32;
     if (best == INT64_MAX)
         return false;
+    p->mx = packed_type(p);
     find_panels(p);
     nk_find_parts(p);
     find_turned(p);

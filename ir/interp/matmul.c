@@ -78,6 +78,14 @@ static void batch_next(struct batch *b)
     }
 }
 
+/* Of rows x k numbers, each row's groups; step: from one of a row to the next. */
+static void round_groups(const struct ir_attr *mx, double *v, int64_t rows, int64_t k, int64_t row, int64_t step)
+{
+    for (int64_t r = 0; mx && r < rows; r++)
+        for (int64_t g = 0; g < k; g += TCC_MX_GROUP)
+            tcc_mx_round(mx->dtype, v + r * row + g * step, step);
+}
+
 int interp_matmul(struct it_call *c)
 {
     const struct ir_tensor *a = c->in[0], *b = c->in[1];
@@ -102,11 +110,15 @@ int interp_matmul(struct it_call *c)
     void *pa = it_scratch(c, m * k, 8), *pb = it_scratch(c, k * n, 8), *pc = it_scratch(c, m * n, 8);
     if (!pa || !pb || !pc)
         return c->status;
+    const struct ir_attr *mx = ir_attr(c->n, IR_ATTR_mx);
     int64_t in_b = -1;
     for (int64_t done = 0; done < t->nelems; done += m * n, batch_next(&batch)) {
         it_load_matrix(a, batch.at[0], m, k, ta, is_float, pa);
-        if (in_b != batch.at[1])
+        round_groups(mx, pa, m, k, k, 1);
+        if (in_b != batch.at[1]) {
             it_load_matrix(b, batch.at[1], k, n, tb, is_float, pb);
+            round_groups(mx, pb, n, k, 1, n);
+        }
         in_b = batch.at[1];
         memset(pc, 0, (size_t)(m * n) * 8);
         if (is_float) {

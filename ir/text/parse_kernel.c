@@ -551,6 +551,8 @@ static bool read_item(struct reader *r)
         return read_roles(r);
     if (lex_take_word(p, "sums"))
         return parse_dtype(p, &r->k->partial);
+    if (lex_take_word(p, "mx"))
+        return parse_dtype(p, &r->k->mx);
     if (lex_take_word(p, "schedule"))
         return read_schedule(r);
     if (lex_take_word(p, "tiles"))

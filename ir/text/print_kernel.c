@@ -375,6 +375,8 @@ void kn_print_kernel(FILE *out, const struct kn_kernel *k)
     print_roles(out, k);
     if (k->partial)
         fprintf(out, "  sums %s\n", tcc_dtype_name(k->partial));
+    if (k->mx)
+        fprintf(out, "  mx %s\n", tcc_dtype_name(k->mx));
     print_split(out, k);
     print_schedule(out, k);
     print_line(out, "tiles", k->tiles);

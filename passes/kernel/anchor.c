@@ -267,6 +267,17 @@ static void batch_index(struct kb *k, ir_type operand, ir_type result, const ir_
         at[i] = ir_is_value(operand->dim[i], 1) ? ir_const(k->ctx, 0) : idx[i + shift];
 }
 
+/* The points of a product's sum. Of MX formats, four neighbours are a dim of their own: what one element of them
+ * holds. */
+static ir_expr summed(struct kb *k, const struct ir_node *n, ir_expr extent, uint32_t *inner)
+{
+    enum { PACKED = 4 };
+    if (!ir_attr(n, IR_ATTR_mx))
+        return lw_inner_dim(k, extent, inner);
+    ir_expr four = ir_const(k->ctx, PACKED), outer = lw_inner_dim(k, ir_floordiv(k->ctx, extent, four), inner);
+    return ir_add(k->ctx, ir_mul(k->ctx, outer, four), lw_inner_dim(k, four, inner));
+}
+
 static bool build_matmul(struct kb *k, struct lw_group *g)
 {
     const struct ir_node *n = g->anchor;
@@ -277,7 +288,7 @@ static bool build_matmul(struct kb *k, struct lw_group *g)
     ir_expr idx[TCC_MAX_RANK], at[TCC_MAX_RANK];
     uint32_t inner = 0;
     lw_outer_index(k, g, idx);
-    ir_expr kk = lw_inner_dim(k, a->type->dim[ta ? ra - 2 : ra - 1], &inner);
+    ir_expr kk = summed(k, n, a->type->dim[ta ? ra - 2 : ra - 1], &inner);
     int stage = kb_stage_new(k, inner);
     batch_index(k, a->type, v->type, idx, at);
     at[ra - 2] = ta ? kk : idx[r - 2];

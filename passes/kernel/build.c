@@ -345,9 +345,9 @@ int kb_load_of(const struct kb *k, int id)
     return k->insns.at[id].insn.code == KN_LOAD ? id : -1;
 }
 
-static enum tcc_dtype partial_of(const struct ir_node *n)
+static enum tcc_dtype type_in(const struct ir_node *n, enum ir_attr_key key)
 {
-    const struct ir_attr *a = ir_attr(n, IR_ATTR_partial);
+    const struct ir_attr *a = ir_attr(n, key);
     return a ? a->dtype : TCC_NONE;
 }
 
@@ -370,7 +370,9 @@ bool lw_build(struct lw *lw, struct lw_group *g)
     if (g->kernel->kind != IR_K_WINDOW && g->kernel->kind != IR_K_ATTENTION && lw->fuse && !g->collects)
         lw_collapse(lw, g->kernel);
     lw_settle_roles(g->kernel);
-    if (!g->kernel->roles.form && kn_find_form(g->kernel, KN_CONTRACTION, &g->kernel->roles) && g->anchor)
-        g->kernel->partial = partial_of(g->anchor);
+    if (!g->kernel->roles.form && kn_find_form(g->kernel, KN_CONTRACTION, &g->kernel->roles) && g->anchor) {
+        g->kernel->partial = type_in(g->anchor, IR_ATTR_partial);
+        g->kernel->mx = type_in(g->anchor, IR_ATTR_mx);
+    }
     return true;
 }

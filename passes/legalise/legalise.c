@@ -309,7 +309,8 @@ bool pass_legalise_run(struct pass_run *r)
         return false;
     for (struct ir_func *f = pass_module(r)->funcs; f; f = f->next) {
         fill_windows(pass_ctx(r), f->body);
-        if (!legalise_operands(r, f, f->body) || !legalise_block(r, f, f->body) || !legalise_operands(r, f, f->body))
+        if (!legalise_mx(r, f, f->body) || !legalise_operands(r, f, f->body) || !legalise_block(r, f, f->body) ||
+            !legalise_operands(r, f, f->body))
             return false; /* twice: before convolutions are chosen among, and after products have been spelled out */
     }
     return true;

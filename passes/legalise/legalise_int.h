@@ -14,6 +14,9 @@ bool legalise_attention(struct pass_run *r, struct ir_builder *b, struct ir_node
 bool legalise_symbols(struct ir_module *m);
 bool legalise_operands(struct pass_run *r, struct ir_func *f, struct ir_block *block);
 
+/* mx.c: what products round to MX formats, by ops of floats where the machine can't. False after a diagnostic. */
+bool legalise_mx(struct pass_run *r, struct ir_func *f, struct ir_block *block);
+
 /* topk.c: topk as nodes that have kernels. False after a diagnostic. */
 bool legalise_topk(struct ir_builder *b, struct ir_node *n);
 

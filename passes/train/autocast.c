@@ -97,6 +97,8 @@ bool autocast_read(struct ir_ctx *ctx, const char *text, enum tcc_dtype type, st
     static const char *const modes[] = {[AUTOCAST_LIST] = "list", [AUTOCAST_MATMUL] = "matmul", [AUTOCAST_ALL] = "all"};
 
     *a = (struct autocast){.type = type};
+    if (!strcmp(text, AUTOCAST_MXFP8))
+        text = modes[AUTOCAST_LIST];
     for (int i = 0; i < 3; i++) {
         a->mode = (enum autocast_mode)i;
         if (!strcmp(text, modes[i]))

@@ -31,7 +31,9 @@ bool precision_parse(struct ir_ctx *ctx, const struct train_options *o, struct p
     c->mode = (enum precision_mode)mode;
     c->cast = o->auto_cast ? o->auto_cast : "list";
     c->type = TCC_BF16;
-    if (o->auto_cast || o->auto_cast_type) {
+    /* products of what is bf16 already may be in MX formats, too */
+    bool packed = o->auto_cast && !strcmp(o->auto_cast, AUTOCAST_MXFP8) && c->mode > PRECISION_AUTOCAST;
+    if ((o->auto_cast && !packed) || o->auto_cast_type) {
         if (o->precision && c->mode != PRECISION_AUTOCAST)
             return usage(ctx, ir_internf(ctx, "--auto-cast and --auto-cast-type go with --precision=autocast, not %s",
                                          o->precision));

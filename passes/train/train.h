@@ -76,6 +76,9 @@ int train_split_axis(const struct train_split *o, const char *name, ir_type type
  * nearest. */
 enum train_updates { TRAIN_UPDATES_DEFAULT, TRAIN_UPDATES_ROUNDED, TRAIN_UPDATES_MASTER };
 
+/* Of --auto-cast: as without a word, and products in MX formats of 8 bits (the pass mx), a step's when it is built. */
+#define AUTOCAST_MXFP8 "mxfp8"
+
 /* Texts as on the command line, NULL: the default. Parsed by options.c against its tables. */
 struct train_options {
     /* "cross_entropy", "mse:reduction=sum", "output:NAME"; NULL: the model's TrainingInfoProto */
@@ -84,7 +87,7 @@ struct train_options {
     const char *optimizer_state;    /* float32, bf16 */
     const char *schedule;           /* "step:size=1,gamma=0.7,warmup=10" */
     const char *precision;          /* float32, autocast, bf16-sr, bf16-master */
-    const char *auto_cast;          /* matmul, all, FILE: passes/autocast */
+    const char *auto_cast;          /* matmul, all, AUTOCAST_MXFP8, FILE: passes/autocast */
     const char *auto_cast_type;     /* bf16, fp16 */
     const char *loss_scale;         /* N, dynamic[:key=value,...] */
     const char *step_outputs;       /* NAME,... */

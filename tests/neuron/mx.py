@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MX formats on trn3's engines against ml_dtypes and NumPy: numbers and scales that quantize_mx gives, bit by bit, and products of them.
+"""MX formats on trn3's engines against ml_dtypes and NumPy: numbers and scales that quantize_mx gives, bit by bit, and products of them; products of
+networks (mx.tcir) on the engines and by ops of floats on the CPU against the interpreter; training by --auto-cast=mxfp8 on both.
 
 mx.py DIR            runs programs by tccc-neuron, on the numbers of mx.npz beside this file
 mx.py --store        makes mx.npz, by ml_dtypes: E4M3 (finite), E5M2, E2M1 and E8M0 are its types; the rules of scaling and saturation are OCP's (MX 1.0, 6.3)"""
+import json
 import os
 import subprocess
 import sys
@@ -166,12 +168,58 @@ engine vector
     return f'{a} times {b}, 512 points'
 
 
+def tool(*command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert not done.returncode, done.stderr[-300:]
+    return done.stdout + done.stderr
+
+
+def check_network(directory, stored, target):
+    text, path = os.path.join(HERE, 'mx.tcir'), os.path.join(directory, 'mx')
+    options = [f'--target={target}'] if target else []
+    tool('tccc', *options, text, '-o', path + '.so')
+    if target:
+        program = tool('tccc', *options, '--dump-ir=neuron', text, '-o', path + '.so')
+        assert ' matmul_mx ' in program and ' matmul ' not in program and ' load_stationary ' not in program
+    results = []
+    for what, run_of in (('got', path + '.so'), ('want', text)):
+        to = os.path.join(directory, f'mx_{what}')
+        tool('tccc-run', run_of, '--random', '--output-dir', to)
+        results.append([np.load(os.path.join(to, f'output_{k}.npy')) for k in range(10)])
+    worst = max(abs(got - want).max() / abs(want).max() for got, want in zip(*results))
+    assert worst < 1e-6, worst
+    return f'10 products by {target or "the CPU"}: {worst:.1e} from the interpreter'
+
+
+def check_refused(directory, stored, target):
+    done = subprocess.run(['tccc', f'--target={target}', os.path.join(HERE, 'mx.tcir'), '-o', os.path.join(directory, 'no.so')], capture_output=True, text=True)
+    assert done.returncode == 1 and 'multiplies no MX formats (--auto-cast=mxfp8); trn3 does' in done.stderr, done.stderr
+    return f'{target} has no MX formats, and says so'
+
+
+def check_training(directory, stored):
+    """Three products of a layer, each along its own sum: a small GPT's losses."""
+    model, path = os.path.join(directory, 'gpt.onnx'), os.path.join(directory, 'step')
+    tool(sys.executable, os.path.join(HERE, '../../samples/gpt/model.py'), model, '--layers', '1', '--width', '128', '--heads', '4', '--length', '32', '--words', '128')
+    ids = np.random.default_rng(3).integers(0, 128, (16, 33))
+    np.savez(os.path.join(directory, 'set.npz'), ids=ids[:, :32], target=ids[:, 1:])
+    losses = {}
+    for name, options in (('float32', []), ('CPU', ['--auto-cast=mxfp8']), ('trn3', ['--auto-cast=mxfp8', '--target=neuron:trn3'])):
+        tool('tccc', '--train', '--loss=cross_entropy', '--optimizer=adamw:lr=3e-3', '--dim', 'N=4', *options, model, '-o', path + '.so')
+        lines = tool('tccc-train', path + '.so', '--data', os.path.join(directory, 'set.npz'), '--batch-size', '4', '--steps', '4', '--json')
+        losses[name] = np.array([json.loads(x)['loss'] for x in lines.splitlines() if '"loss"' in x])
+    same, away = abs(losses['trn3'] - losses['CPU']).max(), abs(losses['CPU'] - losses['float32']).max()
+    assert len(losses['trn3']) == 4 and same < 3e-3 and 1e-5 < away < 5e-2, losses
+    return f"four steps of a small GPT: trn3's losses {same:.1e} from the CPU's, these {away:.1e} from float32's"
+
+
 def main():
     if sys.argv[1] == '--store':
         return store()
     stored = np.load(STORED)
     checks = [(check_quantising, n, margin) for n in ('f8e4m3', 'f8e5m2') for margin in (0, 1)]
     checks += [(check_product, a, b) for a in LARGEST for b in LARGEST]
+    checks += [(check_network, ''), (check_network, 'neuron:trn3'), (check_refused, 'neuron:trn1'), (check_refused, 'neuron:trn2'), (check_training,)]
     for n, (check, *args) in enumerate(checks):
         try:
             print(f'ok {n + 1} - {check(sys.argv[1], stored, *args)}')

@@ -224,7 +224,8 @@ static int read_module(const struct options *o, const char *path, struct model *
     if (code != EXIT_FINE)
         return code;
     struct pass_options casts = {.change_limit = -1};
-    if (!options.training && !frontend_autocast(module, train.auto_cast, train.auto_cast_type, &casts))
+    if ((!options.training && !frontend_autocast(module, train.auto_cast, train.auto_cast_type, &casts)) ||
+        !frontend_mx(module, train.auto_cast, &casts))
         return EXIT_DATA;
     if ((code = find_entry(o, module, path, m)) != EXIT_FINE)
         return code;
