@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rules that a program keeps (doc/neuron-isa.md, "Rules"), checked before anything runs: where operands may lie,
- * partitions, patterns, bounds, shapes and types of each instruction. What depends on registers is left to the
- * simulator.
+ * The rules that an instruction keeps (doc/neuron-isa.md, "Rules"), checked before anything runs: where operands may
+ * lie, partitions, patterns, bounds, shapes and types. What depends on registers is left to the simulator.
  */
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,16 +11,7 @@
 
 #include "sim/neuron/isa_int.h"
 
-struct checker {
-    const struct neuron_program *p;
-    const struct neuron_instr *i;
-    const struct neuron_instr *stationary; /* what matmul multiplies by, as far as the order of the text says */
-    bool unknown;                          /* a jump leads here */
-    int engine, at, generation, owner[NEURON_QUEUES]; /* owner: of a queue, the engine that triggers it; -1 */
-    char *error;
-};
-
-__attribute__((format(printf, 2, 3))) static bool bad(struct checker *c, const char *format, ...)
+bool isa_bad(struct checker *c, const char *format, ...)
 {
     char text[NEURON_ERROR - 96], where[64];
     va_list args;
@@ -55,13 +44,14 @@ static bool check_partitions(struct checker *c, int k)
     const struct neuron_operand *o = &c->i->operand[k];
     int unit = o->count > 64 ? 128 : o->count > 32 ? 64 : 32;
     if (!o->count || o->start + o->count > NEURON_PARTITIONS)
-        return bad(c, "operand %d: partitions %d to %d: there are %d", k + 1, o->start, o->start + o->count - 1,
-                   NEURON_PARTITIONS);
+        return isa_bad(c, "operand %d: partitions %d to %d: there are %d", k + 1, o->start, o->start + o->count - 1,
+                       NEURON_PARTITIONS);
     if (o->start % unit)
-        return bad(c,
-                   "operand %d: %d partitions start at %d: more than 64 start at 0, 33 to 64 at 0 or 64, fewer at 0, "
-                   "32, 64 or 96",
-                   k + 1, o->count, o->start);
+        return isa_bad(
+            c,
+            "operand %d: %d partitions start at %d: more than 64 start at 0, 33 to 64 at 0 or 64, fewer at 0, "
+            "32, 64 or 96",
+            k + 1, o->count, o->start);
     return true;
 }
 
@@ -91,23 +81,24 @@ static bool check_pattern(struct checker *c, int k)
     int64_t lo, hi, most = !chip ? INT64_MAX / 64 : o->space == NEURON_SBUF ? 65536 : 4096;
     const char *name = !chip ? c->p->tensors[o->tensor].name : o->space == NEURON_SBUF ? "SBUF" : "PSUM";
     if (!o->ndims || (chip && o->ndims > 4))
-        return bad(c, "operand %d: %d dims: 1 to %d are possible", k + 1, o->ndims, chip ? 4 : NEURON_DIMS);
+        return isa_bad(c, "operand %d: %d dims: 1 to %d are possible", k + 1, o->ndims, chip ? 4 : NEURON_DIMS);
     for (int d = 0; d < o->ndims; d++) {
         if (!o->size[d] || (chip && o->size[d] > UINT16_MAX))
-            return bad(c, "operand %d: size %" PRIu32 " of dim %d: 1 to %d are possible", k + 1, o->size[d], d,
-                       chip ? UINT16_MAX : INT32_MAX);
+            return isa_bad(c, "operand %d: size %" PRIu32 " of dim %d: 1 to %d are possible", k + 1, o->size[d], d,
+                           chip ? UINT16_MAX : INT32_MAX);
         if (chip && (o->stride[d] < INT16_MIN || o->stride[d] > INT16_MAX) && o->size[d] > 1)
-            return bad(c, "operand %d: stride %" PRId64 " of dim %d: %d to %d are possible", k + 1, o->stride[d], d,
-                       INT16_MIN, INT16_MAX);
+            return isa_bad(c, "operand %d: stride %" PRId64 " of dim %d: %d to %d are possible", k + 1, o->stride[d], d,
+                           INT16_MIN, INT16_MAX);
     }
     if (neuron_free_size(o) > most)
-        return bad(c, "operand %d: %" PRId64 " elements: at most %" PRId64 " in %s", k + 1, neuron_free_size(o), most,
-                   name);
+        return isa_bad(c, "operand %d: %" PRId64 " elements: at most %" PRId64 " in %s", k + 1, neuron_free_size(o),
+                       most, name);
     if (o->offset < 0 || o->offset % isa_type(o->type)->bytes)
-        return bad(c, "operand %d: byte %" PRId64 " is no multiple of the %d of a %s", k + 1, o->offset,
-                   isa_type(o->type)->bytes, isa_type(o->type)->name);
+        return isa_bad(c, "operand %d: byte %" PRId64 " is no multiple of the %d of a %s", k + 1, o->offset,
+                       isa_type(o->type)->bytes, isa_type(o->type)->name);
     if (!extent(o, &lo, &hi) || (o->reg == NEURON_NO_REGISTER && (lo < 0 || hi >= room)) || hi - lo >= room)
-        return bad(c, "operand %d: bytes %" PRId64 " to %" PRId64 " of %" PRId64 " in %s", k + 1, lo, hi, room, name);
+        return isa_bad(c, "operand %d: bytes %" PRId64 " to %" PRId64 " of %" PRId64 " in %s", k + 1, lo, hi, room,
+                       name);
     return true;
 }
 
@@ -138,23 +129,24 @@ static bool check_operand(struct checker *c, int k, char kind)
     while (rules[r].kind != kind)
         r++;
     if (!strchr(rules[r].spaces, space))
-        return bad(c, "operand %d lies in the wrong place: expected %s", k + 1, rules[r].text);
+        return isa_bad(c, "operand %d lies in the wrong place: expected %s", k + 1, rules[r].text);
     if (space == 'l')
-        return o->offset >= 0 && o->offset <= c->p->stream[c->engine].n ? true : bad(c, "jumps out of its stream");
+        return o->offset >= 0 && o->offset <= c->p->stream[c->engine].n ? true : isa_bad(c, "jumps out of its stream");
     if (space == 'r')
-        return kind == 'X' || o->reg != NEURON_NO_REGISTER ? true : bad(c, "operand %d: expected a register", k + 1);
+        return kind == 'X' || o->reg != NEURON_NO_REGISTER ? true
+                                                           : isa_bad(c, "operand %d: expected a register", k + 1);
     if (space == 'n')
         return true;
     if (space == 'p' && c->engine == NEURON_GPSIMD)
-        return bad(c, "operand %d: GpSimd does not reach PSUM", k + 1);
+        return isa_bad(c, "operand %d: GpSimd does not reach PSUM", k + 1);
     if (space != 'h' && !check_partitions(c, k))
         return false;
     if (!check_pattern(c, k))
         return false;
     if ((kind == 'C' || kind == 'c') && (o->type != NEURON_F32 || neuron_free_size(o) != 1))
-        return bad(c, "operand %d: expected one f32 a partition", k + 1);
+        return isa_bad(c, "operand %d: expected one f32 a partition", k + 1);
     if (kind == 'H' && (isa_type(o->type)->bytes != 4 || is_float(o->type) || neuron_free_size(o) != 1))
-        return bad(c, "operand %d: expected one word of i32 or u32", k + 1);
+        return isa_bad(c, "operand %d: expected one word of i32 or u32", k + 1);
     return true;
 }
 
@@ -169,7 +161,7 @@ static bool same_partitions(struct checker *c)
         if (o->space != NEURON_SBUF && o->space != NEURON_PSUM)
             continue;
         if (count && o->count != count)
-            return bad(c, "operand %d has %d partitions, another one %d", k + 1, o->count, count);
+            return isa_bad(c, "operand %d has %d partitions, another one %d", k + 1, o->count, count);
         count = o->count;
     }
     return true;
@@ -178,16 +170,16 @@ static bool same_partitions(struct checker *c)
 static bool same_size(struct checker *c, int a, int b)
 {
     if (free_size(c, a) != free_size(c, b))
-        return bad(c, "operand %d has %" PRId64 " elements a partition, operand %d %" PRId64, a + 1, free_size(c, a),
-                   b + 1, free_size(c, b));
+        return isa_bad(c, "operand %d has %" PRId64 " elements a partition, operand %d %" PRId64, a + 1,
+                       free_size(c, a), b + 1, free_size(c, b));
     return true;
 }
 
 static bool size_is(struct checker *c, int k, int64_t n)
 {
     return free_size(c, k) == n ? true
-                                : bad(c, "operand %d has %" PRId64 " elements a partition: expected %" PRId64, k + 1,
-                                      free_size(c, k), n);
+                                : isa_bad(c, "operand %d has %" PRId64 " elements a partition: expected %" PRId64,
+                                          k + 1, free_size(c, k), n);
 }
 
 static bool is_int32(float v)
@@ -201,12 +193,12 @@ static bool check_alu(struct checker *c, enum neuron_attr a, int n, const int *o
     int op = neuron_attr(c->i, a).i;
     const struct neuron_operand *o = c->i->operand;
     if (op == NEURON_ALU_POW && c->engine != NEURON_GPSIMD)
-        return bad(c, "pow is GpSimd's alone");
+        return isa_bad(c, "pow is GpSimd's alone");
     for (int k = 0; isa_alu(op)->kind == 'b' && k < n; k++) {
         const struct neuron_operand *x = &o[operands[k]];
         if (x->space == NEURON_NUMBER ? !is_int32(x->number)
                                       : is_float(x->type) || isa_type(x->type)->bytes != isa_type(o[0].type)->bytes)
-            return bad(c, "%s needs integers of one size", isa_alu(op)->name);
+            return isa_bad(c, "%s needs integers of one size", isa_alu(op)->name);
     }
     return true;
 }
@@ -215,8 +207,8 @@ static bool check_reduces(struct checker *c, enum neuron_attr a)
 {
     int op = neuron_attr(c->i, a).i;
     if (!isa_alu(op)->reduces)
-        return bad(c, "%s does not reduce: expected add, sub, mul, max, min, land, lor, lxor, and, or or xor",
-                   isa_alu(op)->name);
+        return isa_bad(c, "%s does not reduce: expected add, sub, mul, max, min, land, lor, lxor, and, or or xor",
+                       isa_alu(op)->name);
     return check_alu(c, a, 2, (int[]){0, 1});
 }
 
@@ -225,7 +217,7 @@ static bool check_compare(struct checker *c, enum neuron_attr a)
     int op = neuron_attr(c->i, a).i;
     return op >= NEURON_ALU_EQ && op <= NEURON_ALU_LT
                ? true
-               : bad(c, "expected eq, ne, ge, gt, le or lt, found %s", isa_alu(op)->name);
+               : isa_bad(c, "expected eq, ne, ge, gt, le or lt, found %s", isa_alu(op)->name);
 }
 
 static bool type_is(struct checker *c, int k, int a, int b)
@@ -233,9 +225,9 @@ static bool type_is(struct checker *c, int k, int a, int b)
     int t = c->i->operand[k].type;
     if (t == a || t == b)
         return true;
-    return a == b ? bad(c, "operand %d is %s: expected %s", k + 1, isa_type(t)->name, isa_type(a)->name)
-                  : bad(c, "operand %d is %s: expected %s or %s", k + 1, isa_type(t)->name, isa_type(a)->name,
-                        isa_type(b)->name);
+    return a == b ? isa_bad(c, "operand %d is %s: expected %s", k + 1, isa_type(t)->name, isa_type(a)->name)
+                  : isa_bad(c, "operand %d is %s: expected %s or %s", k + 1, isa_type(t)->name, isa_type(a)->name,
+                            isa_type(b)->name);
 }
 
 static bool wide(int type)
@@ -253,12 +245,12 @@ static bool check_mx(struct checker *c, int k)
 {
     const struct neuron_operand *o = &c->i->operand[k];
     if (!is_packed(o->type))
-        return bad(c, "operand %d is %s: expected f8e4m3x4, f8e5m2x4 or f4e2m1x4", k + 1, isa_type(o->type)->name);
+        return isa_bad(c, "operand %d is %s: expected f8e4m3x4, f8e5m2x4 or f4e2m1x4", k + 1, isa_type(o->type)->name);
     if (o->count % 32)
-        return bad(c, "operand %d: %d partitions: expected a multiple of 32", k + 1, o->count);
+        return isa_bad(c, "operand %d: %d partitions: expected a multiple of 32", k + 1, o->count);
     if (o[1].start != o->start || o[1].count != o->count)
-        return bad(c, "operand %d: scales on partitions %d:%d, numbers on %d:%d", k + 2, o[1].start,
-                   o[1].start + o[1].count, o->start, o->start + o->count);
+        return isa_bad(c, "operand %d: scales on partitions %d:%d, numbers on %d:%d", k + 2, o[1].start,
+                       o[1].start + o[1].count, o->start, o->start + o->count);
     return type_is(c, k + 1, NEURON_U8, NEURON_U8) && same_size(c, k, k + 1);
 }
 
@@ -266,9 +258,9 @@ static bool check_quantize(struct checker *c)
 {
     int margin = neuron_attr(c->i, NEURON_ATTR_MARGIN).i;
     if (margin < 0 || margin > 1)
-        return bad(c, "margin=%d: 0 or 1 are possible", margin);
+        return isa_bad(c, "margin=%d: 0 or 1 are possible", margin);
     if (c->i->operand[0].type == NEURON_E2M1X4)
-        return bad(c, "quantises to 8 bits only");
+        return isa_bad(c, "quantises to 8 bits only");
     return same_partitions(c) && check_mx(c, 0) && size_is(c, 2, 4 * free_size(c, 0)) &&
            type_is(c, 2, NEURON_BF16, NEURON_F16);
 }
@@ -280,9 +272,9 @@ static bool check_stationary(struct checker *c)
     if (mx && !check_mx(c, 0))
         return false;
     if (!mx && !is_float(o->type))
-        return bad(c, "the tensor engine multiplies floats, not %s", isa_type(o->type)->name);
+        return isa_bad(c, "the tensor engine multiplies floats, not %s", isa_type(o->type)->name);
     if (free_size(c, 0) > NEURON_STATIONARY)
-        return bad(c, "%" PRId64 " columns: at most %d", free_size(c, 0), NEURON_STATIONARY);
+        return isa_bad(c, "%" PRId64 " columns: at most %d", free_size(c, 0), NEURON_STATIONARY);
     c->stationary = c->i;
     c->unknown = false;
     return true;
@@ -296,8 +288,8 @@ static bool in_one_bank(struct checker *c, int k)
     return lo / NEURON_BANK_BYTES == hi / NEURON_BANK_BYTES ||
                    (o->reg != NEURON_NO_REGISTER && hi - lo < NEURON_BANK_BYTES)
                ? true
-               : bad(c, "operand %d: bytes %" PRId64 " to %" PRId64 " lie in more than one bank of %d", k + 1, lo, hi,
-                     NEURON_BANK_BYTES);
+               : isa_bad(c, "operand %d: bytes %" PRId64 " to %" PRId64 " lie in more than one bank of %d", k + 1, lo,
+                         hi, NEURON_BANK_BYTES);
 }
 
 static bool check_matmul(struct checker *c)
@@ -306,26 +298,27 @@ static bool check_matmul(struct checker *c)
     if (c->i->op == NEURON_OP_MATMUL_MX && !check_mx(c, 1))
         return false;
     if (c->i->op == NEURON_OP_MATMUL && !is_float(o[1].type))
-        return bad(c, "the tensor engine multiplies floats, not %s", isa_type(o[1].type)->name);
+        return isa_bad(c, "the tensor engine multiplies floats, not %s", isa_type(o[1].type)->name);
     if (free_size(c, 1) > NEURON_MOVING)
-        return bad(c, "%" PRId64 " moving columns: at most %d", free_size(c, 1), NEURON_MOVING);
+        return isa_bad(c, "%" PRId64 " moving columns: at most %d", free_size(c, 1), NEURON_MOVING);
     if (!type_is(c, 0, NEURON_F32, NEURON_F32) || !same_size(c, 0, 1) || !in_one_bank(c, 0))
         return false;
     if (c->unknown)
         return true;
     if (!s)
-        return bad(c, "nothing was loaded with load_stationary");
+        return isa_bad(c, "nothing was loaded with load_stationary");
     if (s->count != o[1].count || s->start != o[1].start)
-        return bad(c, "moving rows %d:%d, stationary rows %d:%d", o[1].start, o[1].start + o[1].count, s->start,
-                   s->start + s->count);
+        return isa_bad(c, "moving rows %d:%d, stationary rows %d:%d", o[1].start, o[1].start + o[1].count, s->start,
+                       s->start + s->count);
     if (neuron_free_size(s) != o[0].count)
-        return bad(c, "%" PRId64 " stationary columns, %d partitions of the result", neuron_free_size(s), o[0].count);
+        return isa_bad(c, "%" PRId64 " stationary columns, %d partitions of the result", neuron_free_size(s),
+                       o[0].count);
     if (is_packed(s->type) != is_packed(o[1].type))
-        return bad(c, "%s times %s: MX formats go with MX formats only", isa_type(s->type)->name,
-                   isa_type(o[1].type)->name);
+        return isa_bad(c, "%s times %s: MX formats go with MX formats only", isa_type(s->type)->name,
+                       isa_type(o[1].type)->name);
     if (wide(s->type) != wide(o[1].type))
-        return bad(c, "%s times %s: f32 and tf32 go with f32 and tf32 only", isa_type(s->type)->name,
-                   isa_type(o[1].type)->name);
+        return isa_bad(c, "%s times %s: f32 and tf32 go with f32 and tf32 only", isa_type(s->type)->name,
+                       isa_type(o[1].type)->name);
     return true;
 }
 
@@ -336,10 +329,10 @@ static bool check_pe_transpose(struct checker *c)
     c->unknown = false;
     bool small = c->generation >= 3 && isa_type(o[1].type)->bytes == 2;
     if (!is_float(o[1].type))
-        return bad(c, "the tensor engine multiplies floats, not %s", isa_type(o[1].type)->name);
+        return isa_bad(c, "the tensor engine multiplies floats, not %s", isa_type(o[1].type)->name);
     if (free_size(c, 1) > NEURON_STATIONARY || free_size(c, 1) != o[0].count || free_size(c, 0) != o[1].count)
-        return bad(c, "[%d, %" PRId64 "] is no transpose of [%d, %" PRId64 "], at most 128 x 128", o[0].count,
-                   free_size(c, 0), o[1].count, free_size(c, 1));
+        return isa_bad(c, "[%d, %" PRId64 "] is no transpose of [%d, %" PRId64 "], at most 128 x 128", o[0].count,
+                       free_size(c, 0), o[1].count, free_size(c, 1));
     return type_is(c, 0, NEURON_F32, small ? o[1].type : NEURON_F32) && in_one_bank(c, 0);
 }
 
@@ -347,7 +340,7 @@ static bool check_tensor_tensor(struct checker *c)
 {
     const struct neuron_operand *o = c->i->operand;
     if (o[1].space == NEURON_PSUM && o[2].space == NEURON_PSUM)
-        return bad(c, "both inputs lie in PSUM: one of them has to lie in SBUF");
+        return isa_bad(c, "both inputs lie in PSUM: one of them has to lie in SBUF");
     return same_partitions(c) && same_size(c, 0, 1) && same_size(c, 0, 2) &&
            check_alu(c, NEURON_ATTR_OP0, 3, (int[]){0, 1, 2});
 }
@@ -357,17 +350,17 @@ static bool check_tensor_scalar(struct checker *c)
     int two = c->i->noperands == 4, op0 = neuron_attr(c->i, NEURON_ATTR_OP0).i,
         op1 = neuron_attr(c->i, NEURON_ATTR_OP1).i;
     if (!two && op1 != NEURON_ALU_BYPASS)
-        return bad(c, "op1 without a second operand");
+        return isa_bad(c, "op1 without a second operand");
     if (c->engine == NEURON_SCALAR && !((op0 == NEURON_ALU_MUL || op0 == NEURON_ALU_ADD) &&
                                         (!two || (op0 == NEURON_ALU_MUL && op1 == NEURON_ALU_ADD))))
-        return bad(c, "the scalar engine has mul, add and mul then add, not %s%s%s", isa_alu(op0)->name,
-                   two ? " then " : "", two ? isa_alu(op1)->name : "");
+        return isa_bad(c, "the scalar engine has mul, add and mul then add, not %s%s%s", isa_alu(op0)->name,
+                       two ? " then " : "", two ? isa_alu(op1)->name : "");
     if ((isa_alu(op0)->kind == 'b') != (isa_alu(op1)->kind == 'b') && op1 != NEURON_ALU_BYPASS)
-        return bad(c, "%s and %s: operations on bits and on numbers do not mix", isa_alu(op0)->name,
-                   isa_alu(op1)->name);
+        return isa_bad(c, "%s and %s: operations on bits and on numbers do not mix", isa_alu(op0)->name,
+                       isa_alu(op1)->name);
     for (int k = 2; isa_alu(op0)->kind == 'b' && k < c->i->noperands; k++)
         if (c->i->operand[k].space != NEURON_NUMBER)
-            return bad(c, "%s needs a number, not a column", isa_alu(op0)->name);
+            return isa_bad(c, "%s needs a number, not a column", isa_alu(op0)->name);
     return same_partitions(c) && same_size(c, 0, 1) && check_alu(c, NEURON_ATTR_OP0, 3, (int[]){0, 1, 2}) &&
            (!two || check_alu(c, NEURON_ATTR_OP1, 3, (int[]){0, 1, 3}));
 }
@@ -377,7 +370,7 @@ static bool check_numbers(struct checker *c, enum neuron_attr a)
 {
     int op = neuron_attr(c->i, a).i;
     if (isa_alu(op)->kind == 'b')
-        return bad(c, "%s: this instruction computes with numbers, not bits", isa_alu(op)->name);
+        return isa_bad(c, "%s: this instruction computes with numbers, not bits", isa_alu(op)->name);
     return check_alu(c, a, 0, NULL);
 }
 
@@ -387,7 +380,7 @@ static bool check_reduce(struct checker *c)
     int axes = neuron_attr(c->i, NEURON_ATTR_AXES).i;
     int64_t n = 1;
     if (axes < 1 || axes > o[1].ndims)
-        return bad(c, "axes=%d: expected 1 to %d, the innermost dims to be reduced", axes, o[1].ndims);
+        return isa_bad(c, "axes=%d: expected 1 to %d, the innermost dims to be reduced", axes, o[1].ndims);
     for (int d = 0; d < o[1].ndims - axes; d++)
         n *= o[1].size[d];
     return same_partitions(c) && size_is(c, 0, n) && check_reduces(c, NEURON_ATTR_OP0);
@@ -398,7 +391,7 @@ static bool check_eights(struct checker *c)
     int op = c->i->op, values = op == NEURON_OP_MAX8 ? 0 : 2;
     int64_t n = free_size(c, 1);
     if (n < 8 || n > 16384)
-        return bad(c, "%" PRId64 " elements: 8 to 16384 are possible", n);
+        return isa_bad(c, "%" PRId64 " elements: 8 to 16384 are possible", n);
     if (!same_partitions(c) || !size_is(c, values, 8))
         return false;
     if (op == NEURON_OP_FIND_INDEX8)
@@ -411,12 +404,13 @@ static bool check_blocks(struct checker *c)
     const struct neuron_operand *o = c->i->operand;
     bool transpose = c->i->op == NEURON_OP_TRANSPOSE32;
     if (o[0].count % 32 || (transpose && free_size(c, 0) % 32))
-        return bad(c, "%d partitions of %" PRId64 " elements: expected multiples of 32", o[0].count, free_size(c, 0));
+        return isa_bad(c, "%d partitions of %" PRId64 " elements: expected multiples of 32", o[0].count,
+                       free_size(c, 0));
     for (int k = 0; !transpose && k < 32; k++)
         if (c->i->mask[k] >= 32 && c->i->mask[k] != 255)
-            return bad(c, "mask[%d] is %d: expected 0 to 31, or 255", k, c->i->mask[k]);
+            return isa_bad(c, "mask[%d] is %d: expected 0 to 31, or 255", k, c->i->mask[k]);
     if (!transpose && !neuron_attr(c->i, NEURON_ATTR_MASK).i)
-        return bad(c, "no mask is given");
+        return isa_bad(c, "no mask is given");
     return same_partitions(c) && same_size(c, 0, 1) && type_is(c, 0, o[1].type, o[1].type);
 }
 
@@ -424,7 +418,7 @@ static bool check_activation(struct checker *c)
 {
     const struct neuron_operand *o = c->i->operand;
     if (c->i->noperands == 4 && o[3].space == NEURON_NUMBER && o[3].number != 0 && c->generation < 3)
-        return bad(c, "the bias is a number: %s takes a column [partitions, 1]", neuron_core_name(c->p->core));
+        return isa_bad(c, "the bias is a number: %s takes a column [partitions, 1]", neuron_core_name(c->p->core));
     return same_partitions(c) && same_size(c, 0, 1);
 }
 
@@ -433,7 +427,7 @@ static bool check_affine(struct checker *c)
     const struct neuron_operand *o = &c->i->operand[c->i->op == NEURON_OP_AFFINE_SELECT];
     for (int d = o->ndims; d < 4; d++)
         if (neuron_attr(c->i, (enum neuron_attr)(NEURON_ATTR_STEP0 + d)).i)
-            return bad(c, "step%d without a dim %d", d, d);
+            return isa_bad(c, "step%d without a dim %d", d, d);
     if (c->i->op == NEURON_OP_IOTA)
         return type_is(c, 0, NEURON_I32, NEURON_I32);
     return same_partitions(c) && same_size(c, 0, 1) && check_compare(c, NEURON_ATTR_OP0);
@@ -444,12 +438,13 @@ static bool check_local_gather(struct checker *c)
     const struct neuron_operand *o = c->i->operand;
     int e = neuron_attr(c->i, NEURON_ATTR_PER_INDEX).i;
     if (e < 1 || free_size(c, 0) % e || free_size(c, 1) % e)
-        return bad(c, "per_index=%d does not divide %" PRId64 " and %" PRId64 " elements", e, free_size(c, 0),
-                   free_size(c, 1));
+        return isa_bad(c, "per_index=%d does not divide %" PRId64 " and %" PRId64 " elements", e, free_size(c, 0),
+                       free_size(c, 1));
     if (o[0].count % 16)
-        return bad(c, "%d partitions: expected a multiple of 16", o[0].count);
+        return isa_bad(c, "%d partitions: expected a multiple of 16", o[0].count);
     if (free_size(c, 0) / e > 16 * free_size(c, 2))
-        return bad(c, "%" PRId64 " indices are wanted, %" PRId64 " given", free_size(c, 0) / e, 16 * free_size(c, 2));
+        return isa_bad(c, "%" PRId64 " indices are wanted, %" PRId64 " given", free_size(c, 0) / e,
+                       16 * free_size(c, 2));
     return same_partitions(c) && type_is(c, 2, NEURON_U16, NEURON_U16) && type_is(c, 0, o[1].type, o[1].type);
 }
 
@@ -464,25 +459,25 @@ static bool check_dma(struct checker *c)
     const struct neuron_operand *o = c->i->operand;
     int queue = neuron_attr(c->i, NEURON_ATTR_QUEUE).i;
     if (queue < 0 || queue >= NEURON_QUEUES)
-        return bad(c, "queue=%d: 0 to %d are possible", queue, NEURON_QUEUES - 1);
+        return isa_bad(c, "queue=%d: 0 to %d are possible", queue, NEURON_QUEUES - 1);
     if (c->owner[queue] != -1 && c->owner[queue] != c->engine)
-        return bad(c, "queue=%d belongs to the %s engine, which triggers it, too", queue,
-                   neuron_engine_name((enum neuron_engine)c->owner[queue]));
+        return isa_bad(c, "queue=%d belongs to the %s engine, which triggers it, too", queue,
+                       neuron_engine_name((enum neuron_engine)c->owner[queue]));
     c->owner[queue] = c->engine;
     for (int k = 0; k < c->i->nsignals; k++)
         if (c->i->signal[k].value != 1)
-            return bad(c, "signal +%" PRIu32 ": each of the 16 engines of a DMA adds 1", c->i->signal[k].value);
+            return isa_bad(c, "signal +%" PRIu32 ": each of the 16 engines of a DMA adds 1", c->i->signal[k].value);
     if (c->i->op == NEURON_OP_DMA_GATHER || c->i->op == NEURON_OP_DMA_SCATTER) {
         bool gather = c->i->op == NEURON_OP_DMA_GATHER;
         const struct neuron_operand *rows = &o[gather], *tile = &o[!gather];
         if (rows->space != NEURON_HBM || tile->space != NEURON_SBUF || rows->ndims < 2)
-            return bad(c, "expected rows of at least two dims in HBM, and SBUF");
+            return isa_bad(c, "expected rows of at least two dims in HBM, and SBUF");
         if (neuron_free_size(rows) / rows->size[0] != neuron_free_size(tile))
-            return bad(c, "rows of %" PRId64 " elements, %" PRId64 " a partition",
-                       neuron_free_size(rows) / rows->size[0], neuron_free_size(tile));
+            return isa_bad(c, "rows of %" PRId64 " elements, %" PRId64 " a partition",
+                           neuron_free_size(rows) / rows->size[0], neuron_free_size(tile));
         return tile->count == o[2].count && free_size(c, 2) == 1 && type_is(c, 2, NEURON_I32, NEURON_U32)
                    ? true
-                   : bad(c, "expected one index i32 or u32 for each of %d partitions", tile->count);
+                   : isa_bad(c, "expected one index i32 or u32 for each of %d partitions", tile->count);
     }
     if (c->i->op == NEURON_OP_DMA_TRANSPOSE) {
         int64_t outer[2], inner[2];
@@ -491,30 +486,30 @@ static bool check_dma(struct checker *c)
             inner[k] = dma_size(&o[k]) / outer[k];
         }
         if (o[0].type != o[1].type || (isa_type(o[0].type)->bytes != 2 && isa_type(o[0].type)->bytes != 4))
-            return bad(c, "%s to %s: expected one type of 2 or 4 bytes", isa_type(o[1].type)->name,
-                       isa_type(o[0].type)->name);
+            return isa_bad(c, "%s to %s: expected one type of 2 or 4 bytes", isa_type(o[1].type)->name,
+                           isa_type(o[0].type)->name);
         return outer[0] == inner[1] && inner[0] == outer[1]
                    ? true
-                   : bad(c, "[%" PRId64 ", %" PRId64 "] is no transpose of [%" PRId64 ", %" PRId64 "]", outer[0],
-                         inner[0], outer[1], inner[1]);
+                   : isa_bad(c, "[%" PRId64 ", %" PRId64 "] is no transpose of [%" PRId64 ", %" PRId64 "]", outer[0],
+                             inner[0], outer[1], inner[1]);
     }
     for (int k = 1; k < c->i->noperands; k++)
         if (dma_size(&o[k]) != dma_size(&o[0]))
-            return bad(c, "%" PRId64 " elements to %" PRId64, dma_size(&o[k]), dma_size(&o[0]));
+            return isa_bad(c, "%" PRId64 " elements to %" PRId64, dma_size(&o[k]), dma_size(&o[0]));
     return true;
 }
 
 static bool check_bn_stats(struct checker *c)
 {
     if (free_size(c, 1) > NEURON_BN)
-        return bad(c, "%" PRId64 " elements: at most %d", free_size(c, 1), NEURON_BN);
+        return isa_bad(c, "%" PRId64 " elements: at most %d", free_size(c, 1), NEURON_BN);
     return same_partitions(c) && size_is(c, 0, 6) && type_is(c, 0, NEURON_F32, NEURON_F32);
 }
 
 static bool check_bn_aggr(struct checker *c)
 {
     if (free_size(c, 1) % 3)
-        return bad(c, "%" PRId64 " elements: expected triples", free_size(c, 1));
+        return isa_bad(c, "%" PRId64 " elements: expected triples", free_size(c, 1));
     return same_partitions(c) && size_is(c, 0, 2);
 }
 
@@ -522,7 +517,7 @@ static bool check_dropout(struct checker *c)
 {
     float q = neuron_attr(c->i, NEURON_ATTR_PROBABILITY).f;
     return q >= 0 && q <= 1 ? same_partitions(c) && same_size(c, 0, 1)
-                            : bad(c, "probability=%g: expected 0 to 1", (double)q);
+                            : isa_bad(c, "probability=%g: expected 0 to 1", (double)q);
 }
 
 static bool check_shape(struct checker *c)
@@ -553,7 +548,7 @@ static bool check_shape(struct checker *c)
     case NEURON_OP_TENSOR_COPY: return same_partitions(c) && same_size(c, 0, 1);
     case NEURON_OP_TENSOR_COPY_PREDICATED: return same_partitions(c) && same_size(c, 0, 1) && same_size(c, 0, 2);
     case NEURON_OP_DROPOUT: return check_dropout(c);
-    case NEURON_OP_RNG: return is_float(o->type) ? bad(c, "expected an integer type") : true;
+    case NEURON_OP_RNG: return is_float(o->type) ? isa_bad(c, "expected an integer type") : true;
     case NEURON_OP_STREAM_SHUFFLE:
     case NEURON_OP_TRANSPOSE32: return check_blocks(c);
     case NEURON_OP_RANGE_SELECT:
@@ -588,7 +583,7 @@ static bool check_shape(struct checker *c)
     return true;
 }
 
-/* -- Programs -- */
+/* -- Instructions -- */
 
 /* Sizes are factors in tensors that have some, whose bytes are checked when the run knows them, and in integers. */
 static bool check_sizes(struct checker *c, int k)
@@ -600,14 +595,14 @@ static bool check_sizes(struct checker *c, int k)
     for (int d = 0; d < NEURON_DIMS; d++) {
         powers |= o->times[d];
         if (o->space == NEURON_HBM && (o->stride[d] < INT32_MIN || o->stride[d] > INT32_MAX))
-            return bad(c, "operand %d: stride %" PRId64 " of dim %d", k + 1, o->stride[d], d);
+            return isa_bad(c, "operand %d: stride %" PRId64 " of dim %d", k + 1, o->stride[d], d);
     }
     if (!powers)
         return true;
     if (powers >> 2 * c->p->nsizes)
-        return bad(c, "operand %d: no such size", k + 1);
+        return isa_bad(c, "operand %d: no such size", k + 1);
     if (o->space != NEURON_REGISTER && (o->space != NEURON_HBM || !c->p->tensors[o->tensor].nsizes))
-        return bad(c, "operand %d: sizes in what is no tensor of sizes", k + 1);
+        return isa_bad(c, "operand %d: sizes in what is no tensor of sizes", k + 1);
     return true;
 }
 
@@ -623,45 +618,45 @@ static bool check_fields(struct checker *c)
     const struct neuron_instr *i = c->i;
     const struct neuron_op_row *r = neuron_op_row((enum neuron_op)i->op);
     if (i->noperands > NEURON_OPERANDS || i->nwaits > NEURON_WAITS || i->nsignals > NEURON_SIGNALS)
-        return bad(c, "too many operands, waits or signals");
+        return isa_bad(c, "too many operands, waits or signals");
     for (int k = 0; k < i->noperands; k++) {
         const struct neuron_operand *o = &i->operand[k];
         if (o->space == NEURON_NOWHERE || o->space > NEURON_LABEL || o->type >= NEURON_NTYPES || !is_register(o->reg) ||
             o->ndims > NEURON_DIMS || (o->space == NEURON_HBM && o->tensor >= c->p->ntensors))
-            return bad(c, "operand %d: no such space, type, register or tensor", k + 1);
+            return isa_bad(c, "operand %d: no such space, type, register or tensor", k + 1);
     }
     for (int k = 0; k < i->noperands; k++)
         if (!check_sizes(c, k))
             return false;
     for (int k = 0; k < i->nwaits; k++)
         if (!is_register(i->wait[k].reg))
-            return bad(c, "no such register");
+            return isa_bad(c, "no such register");
     if (i->nsignals == 2 && i->signal[0].semaphore == i->signal[1].semaphore)
-        return bad(c, "signals s%d twice", i->signal[0].semaphore);
+        return isa_bad(c, "signals s%d twice", i->signal[0].semaphore);
     for (int k = 0; k < i->nsignals; k++)
         if (!i->signal[k].value || i->signal[k].value > INT32_MAX)
-            return bad(c, "signal +%" PRIu32 ": 1 to %d are possible", i->signal[k].value, INT32_MAX);
+            return isa_bad(c, "signal +%" PRIu32 ": 1 to %d are possible", i->signal[k].value, INT32_MAX);
     for (int k = 0; k < r->nattrs; k++) {
         enum attr_kind kind = isa_attr(r->attrs[k])->kind;
         if (kind != ATTR_int && kind != ATTR_float && kind != ATTR_none &&
             (i->attr[k].i < 0 || i->attr[k].i > most[kind]))
-            return bad(c, "%s: no such value", isa_attr(r->attrs[k])->name);
+            return isa_bad(c, "%s: no such value", isa_attr(r->attrs[k])->name);
     }
     return true;
 }
 
-static bool check_instr(struct checker *c)
+bool isa_check_instr(struct checker *c)
 {
     const struct neuron_op_row *r = neuron_op_row((enum neuron_op)c->i->op);
     int most = (int)strlen(r->operands);
     if (!check_fields(c))
         return false;
     if (!strchr(r->engines, isa_engine_letter((enum neuron_engine)c->engine)))
-        return bad(c, "the %s engine has no such instruction", neuron_engine_name((enum neuron_engine)c->engine));
+        return isa_bad(c, "the %s engine has no such instruction", neuron_engine_name((enum neuron_engine)c->engine));
     if (r->generation > c->generation)
-        return bad(c, "%s has no such instruction", neuron_core_name(c->p->core));
+        return isa_bad(c, "%s has no such instruction", neuron_core_name(c->p->core));
     if (c->i->noperands > most || c->i->noperands < isa_least_operands(r))
-        return bad(c, "%d operands: expected %d", c->i->noperands, most);
+        return isa_bad(c, "%d operands: expected %d", c->i->noperands, most);
     bool mx = c->i->op == NEURON_OP_QUANTIZE_MX || c->i->op == NEURON_OP_LOAD_STATIONARY_MX ||
               c->i->op == NEURON_OP_MATMUL_MX;
     for (int k = 0; k < c->i->noperands; k++) {
@@ -670,119 +665,8 @@ static bool check_instr(struct checker *c)
             return false;
         if (!mx && o->space != NEURON_NUMBER && o->space != NEURON_REGISTER && o->space != NEURON_LABEL &&
             is_packed(o->type))
-            return bad(c, "operand %d: %s is for MX instructions; others take its bytes as u32 or u16", k + 1,
-                       isa_type(o->type)->name);
+            return isa_bad(c, "operand %d: %s is for MX instructions; others take its bytes as u32 or u16", k + 1,
+                           isa_type(o->type)->name);
     }
     return check_shape(c);
-}
-
-/* Loops lie in one another and are closed; a jump stays in its loop. `inside`: of each instruction, the innermost loop
- * that it stands in, -1: none; one more for the stream's end. */
-static bool check_loops(struct checker *c, int *inside)
-{
-    const struct neuron_stream *s = &c->p->stream[c->engine];
-    int open[NEURON_LOOPS], n = 0;
-    for (c->at = 0; c->at < s->n; c->at++) {
-        c->i = &s->code[c->at];
-        inside[c->at] = n ? open[n - 1] : -1;
-        if (c->i->op == NEURON_OP_END_LOOP && !n)
-            return bad(c, "there is no loop to close");
-        if (c->i->op == NEURON_OP_LOOP && n == NEURON_LOOPS)
-            return bad(c, "more than %d loops in one another", NEURON_LOOPS);
-        if (c->i->op == NEURON_OP_LOOP)
-            open[n++] = c->at;
-        n -= c->i->op == NEURON_OP_END_LOOP;
-    }
-    inside[s->n] = -1;
-    if (n) {
-        c->i = &s->code[c->at = open[n - 1]];
-        return bad(c, "the loop is not closed");
-    }
-    for (c->at = 0; c->at < s->n; c->at++) {
-        c->i = &s->code[c->at];
-        const struct neuron_operand *o = c->i->operand;
-        bool jump = c->i->op == NEURON_OP_JUMP && c->i->noperands && o->offset >= 0 && o->offset <= s->n;
-        if (jump && inside[o->offset] != inside[c->at])
-            return bad(c, "jumps into a loop or out of one");
-    }
-    return true;
-}
-
-static bool check_instrs(struct checker *c, const bool *target)
-{
-    const struct neuron_stream *s = &c->p->stream[c->engine];
-    c->stationary = NULL;
-    c->unknown = false;
-    for (c->at = 0; c->at < s->n; c->at++) {
-        c->i = &s->code[c->at];
-        c->unknown |= target[c->at];
-        if (!check_instr(c))
-            return false;
-        /* from the turn before, or from before a loop of no turns */
-        c->unknown |= c->i->op == NEURON_OP_LOOP || c->i->op == NEURON_OP_END_LOOP;
-    }
-    return true;
-}
-
-static bool check_stream(struct checker *c)
-{
-    const struct neuron_stream *s = &c->p->stream[c->engine];
-    bool *target = calloc((size_t)s->n + 1, 1), fine = true;
-    int *inside = calloc((size_t)s->n + 1, sizeof *inside);
-    if (!target || !inside) {
-        snprintf(c->error, NEURON_ERROR, "no memory");
-        fine = false;
-    }
-    for (int k = 0; fine && k < s->n; k++) {
-        const struct neuron_instr *i = &s->code[k];
-        if (i->op >= NEURON_NOPS) {
-            snprintf(c->error, NEURON_ERROR, "%s %d: no such instruction",
-                     neuron_engine_name((enum neuron_engine)c->engine), k);
-            fine = false;
-        } else if (i->op == NEURON_OP_JUMP && i->noperands && i->operand[0].offset >= 0 && i->operand[0].offset < s->n)
-            target[i->operand[0].offset] = true;
-    }
-    fine = fine && check_loops(c, inside) && check_instrs(c, target);
-    free(target);
-    free(inside);
-    return fine;
-}
-
-static bool check_tensor(const struct neuron_program *p, int k, char *error)
-{
-    const struct neuron_tensor *t = &p->tensors[k];
-    bool name = t->name[0] && !isdigit((unsigned char)t->name[0]) && strcmp(t->name, "sbuf") && strcmp(t->name, "psum");
-    if (!name || neuron_find_tensor(p, t->name, strlen(t->name)) != k) {
-        snprintf(error, NEURON_ERROR, "tensor '%s': a name that is taken or not possible", t->name);
-        return false;
-    }
-    for (int f = 0; f < t->nsizes; f++)
-        if (t->nsizes > NEURON_SIZES || t->sizes[f] >= p->nsizes) {
-            snprintf(error, NEURON_ERROR, "tensor '%s': no such size", t->name);
-            return false;
-        }
-    for (int d = 0; d < t->rank; d++)
-        if (t->dims[d] < 1) {
-            snprintf(error, NEURON_ERROR, "tensor '%s': dim %d is %" PRId64, t->name, d, t->dims[d]);
-            return false;
-        }
-    if (!t->rank || neuron_tensor_bytes(t) > INT64_C(1) << 48) {
-        snprintf(error, NEURON_ERROR, "tensor '%s': %s", t->name, t->rank ? "too large" : "no dims");
-        return false;
-    }
-    return true;
-}
-
-bool neuron_check(const struct neuron_program *p, char *error)
-{
-    struct checker c = {.p = p, .error = error, .generation = neuron_generation(p->core)};
-    for (int k = 0; k < NEURON_QUEUES; k++)
-        c.owner[k] = -1;
-    for (int k = 0; k < p->ntensors; k++)
-        if (!check_tensor(p, k, error))
-            return false;
-    for (c.engine = 0; c.engine < NEURON_NENGINES; c.engine++)
-        if (!check_stream(&c))
-            return false;
-    return true;
 }

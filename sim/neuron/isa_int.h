@@ -26,4 +26,17 @@ struct neuron_program *neuron_with_sizes(const struct neuron_program *p);
 /* How many operands an instruction with this row takes at least (those of kind c may be left out at the end). */
 int isa_least_operands(const struct neuron_op_row *r);
 
+/* isa_check.c: an instruction under check, of a program. */
+struct checker {
+    const struct neuron_program *p;
+    const struct neuron_instr *i;
+    const struct neuron_instr *stationary; /* what matmul multiplies by, as far as the order of the text says */
+    bool unknown;                          /* a jump leads here */
+    int engine, at, generation, owner[NEURON_QUEUES]; /* owner: of a queue, the engine that triggers it; -1 */
+    char *error;
+};
+/* false, after the message, with where it is in front */
+__attribute__((format(printf, 2, 3))) bool isa_bad(struct checker *c, const char *format, ...);
+bool isa_check_instr(struct checker *c);
+
 #endif
