@@ -238,6 +238,8 @@ static inline bool kn_accesses(const struct kn_insn *n, int operand)
 bool kn_stage_has(const struct kn_kernel *k, const struct kn_stage *s, uint32_t codes);
 bool kn_has(const struct kn_kernel *k, uint32_t codes);
 bool kn_has_operand(const struct kn_kernel *k, uint32_t uses);
+/* The one store to an operand; -1: there is none, or there are several. */
+int kn_store_to(const struct kn_kernel *k, int operand);
 /* Is there one stage, which has no dims of its own: each point by itself? */
 bool kn_is_map(const struct kn_kernel *k);
 /* Does an index that is read at run time (KN_INDEX) stand in the expression? */

@@ -71,25 +71,13 @@ static bool same_argument(const struct kn_kernel *k, const struct nk_again *g, i
            memcmp(&x->fvalue, &y->fvalue, sizeof x->fvalue) == 0;
 }
 
-/* The one store to a row buffer; -1: there are several. */
-static int store_of(const struct kn_kernel *k, int operand)
-{
-    int found = -1;
-    for (int i = 0; i < k->ninsns; i++)
-        if (k->insns[i].code == KN_STORE && k->insns[i].operand == operand) {
-            if (found >= 0 || k->insns[i].nguards)
-                return -1;
-            found = i;
-        }
-    return found;
-}
-
 /* Is load b of what is stored as a's value? */
 static bool is_stored(const struct kn_kernel *k, const struct nk_again *g, int a, int b)
 {
     const struct kn_insn *y = &k->insns[b];
-    int store = y->nguards ? -1 : store_of(k, y->operand);
-    bool same = store >= 0 && store < b && first_of(g, k->insns[store].arg[0]) == first_of(g, a);
+    int store = y->nguards ? -1 : kn_store_to(k, y->operand);
+    bool same =
+        store >= 0 && !k->insns[store].nguards && store < b && first_of(g, k->insns[store].arg[0]) == first_of(g, a);
     for (int i = 0; same && i < y->nindex; i++)
         same = y->index[i] == k->insns[store].index[i];
     return same;

@@ -296,14 +296,6 @@ static struct kn_insn access_of(const struct phases *p, enum kn_code code, int o
                             .arg = {arg, -1, -1}};
 }
 
-static const struct kn_stage *stage_of(const struct kn_kernel *k, int insn)
-{
-    const struct kn_stage *g = k->stages;
-    while (insn >= g->last)
-        g++;
-    return g;
-}
-
 /* Symbols of addresses are bound before. */
 static bool add_indices(struct phases *p, struct phase *f, int insn);
 
@@ -314,7 +306,7 @@ static bool bring(struct phases *p, struct phase *f, int insn, const struct kn_s
     if (insn < 0 || f->at[insn] >= 0)
         return true;
     struct kn_insn n = p->k->insns[insn];
-    const struct kn_stage *own = stage_of(p->k, insn);
+    const struct kn_stage *own = &p->k->stages[kn_stage_of(p->k, insn)];
     if (p->temp[insn] >= 0 && own != g) {
         f->at[insn] = add(p, f, access_of(p, KN_LOAD, p->temp[insn], -1));
         return true;
@@ -341,7 +333,7 @@ static bool add_indices(struct phases *p, struct phase *f, int insn)
     bool fine = true;
     for (int i = 0; i < insn && fine; i++)
         if (p->k->insns[i].code == KN_INDEX && kn_insn_uses(&p->k->insns[insn], p->k->insns[i].expr))
-            fine = bring(p, f, i, stage_of(p->k, i));
+            fine = bring(p, f, i, &p->k->stages[kn_stage_of(p->k, i)]);
     return fine;
 }
 
@@ -434,7 +426,7 @@ static bool add_temporaries(struct phases *p)
     for (int i = 0; i < k->ninsns; i++) {
         const struct kn_insn *n = &k->insns[i];
         p->temp[i] = -1;
-        if (n->code != KN_REDUCE || !is_open(k, stage_of(k, i)))
+        if (n->code != KN_REDUCE || !is_open(k, &k->stages[kn_stage_of(k, i)]))
             continue;
         if (n->dtype != TCC_F32 || p->noperands == k->noperands + NK_PHASES)
             return false;

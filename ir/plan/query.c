@@ -49,6 +49,18 @@ bool kn_has_operand(const struct kn_kernel *k, uint32_t uses)
     return false;
 }
 
+int kn_store_to(const struct kn_kernel *k, int operand)
+{
+    int found = -1;
+    for (int i = 0; i < k->ninsns; i++)
+        if (k->insns[i].code == KN_STORE && k->insns[i].operand == operand) {
+            if (found >= 0)
+                return -1;
+            found = i;
+        }
+    return found;
+}
+
 bool kn_is_map(const struct kn_kernel *k)
 {
     return k->nstages == 1 && !k->stages[0].inner && !k->stages[0].repeat;

@@ -149,14 +149,8 @@ static bool in_row(const struct chain *x, const struct kn_operand *o, const stru
 static int row_store(const struct chain *x, int operand, ir_expr *place, int64_t *length)
 {
     const struct kn_kernel *k = x->c.to;
-    int found = -1;
+    int found = kn_store_to(k, operand);
     int64_t points = 1;
-    for (int i = 0; i < k->ninsns; i++)
-        if (k->insns[i].code == KN_STORE && k->insns[i].operand == operand) {
-            if (found >= 0)
-                return -1;
-            found = i;
-        }
     if (found < 0 || !in_row(x, &k->operands[operand], &k->insns[found], place, length))
         return -1;
     for (int s = 0; s < k->nstages; s++)

@@ -59,19 +59,6 @@ bool lw_same_shape(const struct kn_operand *a, const struct kn_operand *b)
            memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0;
 }
 
-/* The only store to an operand; NULL: several. */
-static const struct kn_insn *store_to(const struct kn_kernel *k, int operand)
-{
-    const struct kn_insn *found = NULL;
-    for (int i = 0; i < k->ninsns; i++)
-        if (k->insns[i].code == KN_STORE && k->insns[i].operand == operand) {
-            if (found)
-                return NULL;
-            found = &k->insns[i];
-        }
-    return found;
-}
-
 /* Do all of b's accesses to its operand `y` happen at the point at which a accesses its operand `x`, whole and
  * unguarded? */
 static bool at_same_points(const struct kn_kernel *a, int x, const struct kn_kernel *b, int y)
@@ -100,7 +87,7 @@ static bool worth_merging(const struct lw *lw, const struct kn_step *a, const st
             if (lw_storage(lw, a->args[i]) != lw_storage(lw, b->args[j]))
                 continue;
             if (writes(a, i) || writes(b, j)) {
-                if (writes(b, j) || a->args[i] != b->args[j] || !store_to(a->kernel, i) ||
+                if (writes(b, j) || a->args[i] != b->args[j] || kn_store_to(a->kernel, i) < 0 ||
                     !at_same_points(a->kernel, i, b->kernel, j))
                     return false;
                 shared = true;
@@ -168,7 +155,7 @@ static void append(struct lw *lw, struct kn_step *a, const struct kn_step *b)
         if (n.code == KN_LOAD || n.code == KN_STORE)
             n.operand = operand[n.operand];
         if (n.code == KN_LOAD && n.operand < ka->noperands && ka->operands[n.operand].use == KN_OUT) {
-            insn[j] = store_to(ka, n.operand)->arg[0];
+            insn[j] = ka->insns[kn_store_to(ka, n.operand)].arg[0];
             continue;
         }
         insn[j] = k->ninsns;

@@ -14,14 +14,6 @@
 
 /* -- What can be cut ------------------------------------------------------------------------------------------- */
 
-static int stage_of(const struct kn_kernel *k, int insn)
-{
-    int s = 0;
-    while (insn >= k->stages[s].last)
-        s++;
-    return s;
-}
-
 static bool uses(const struct kn_insn *n, int insn)
 {
     for (int i = 0; i < n->nargs; i++)
@@ -244,7 +236,7 @@ struct kn_kernel *pass_split_kernel(struct ir_ctx *ctx, const struct kn_kernel *
         bool later = false;
         x.partial[i] = x.position[i] = -1;
         for (int j = k->stages[x.cut.first].first; j < k->ninsns && is_reduction(&k->insns[i]); j++)
-            later = later || (stage_of(k, i) < x.cut.first && uses(&k->insns[j], i));
+            later = later || (kn_stage_of(k, i) < x.cut.first && uses(&k->insns[j], i));
         if (later)
             make_partial(&x, i);
     }

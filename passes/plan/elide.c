@@ -264,32 +264,17 @@ static void elide_read(struct elision *e, int copy)
         rename_buffer(e, b, w);
 }
 
-/* Stage of an instruction. */
-static int stage_of(const struct kn_kernel *k, int insn)
-{
-    int s = 0;
-    while (insn >= k->stages[s].last)
-        s++;
-    return s;
-}
-
 /* Is every load of operand `in` at the point that the one store to `out` writes, in the store's stage? Each point is
  * then read before it is written, and by nobody else. */
 static bool pointwise(const struct kn_kernel *k, int in, int out)
 {
     const struct kn_operand *a = &k->operands[in], *b = &k->operands[out];
-    int store = -1;
+    int store = kn_store_to(k, out);
     if (a->rank != b->rank || memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims))
         return false;
     for (int i = 0; i < k->ninsns; i++)
-        if (k->insns[i].code == KN_STORE && k->insns[i].operand == out) {
-            if (store >= 0)
-                return false;
-            store = i;
-        }
-    for (int i = 0; i < k->ninsns; i++)
         if (k->insns[i].code == KN_LOAD && k->insns[i].operand == in &&
-            (store < i || !lw_same_index(&k->insns[i], &k->insns[store]) || stage_of(k, i) != stage_of(k, store)))
+            (store < i || !lw_same_index(&k->insns[i], &k->insns[store]) || kn_stage_of(k, i) != kn_stage_of(k, store)))
             return false;
     return store >= 0;
 }
