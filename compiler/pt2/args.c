@@ -226,6 +226,8 @@ struct ir_value *pt2_operand(struct pt2 *p, const char *name, bool *number)
     *number = true;
     if (!strcmp(kind, "as_complex") && p->part[position_of(p, name)] != PT2_WHOLE) {
         bool imaginary = p->part[position_of(p, name)] == PT2_IMAGINARY;
+        if (!strcmp(name, "alpha")) /* a product of each part by each */
+            return imp_unsupported(p->im, "a complex factor"), NULL;
         if (to_double(json_object_get(value, imaginary ? "imag" : "real"), &f))
             return imp_num(p->im, TCC_F64, f);
         return odd(p, name, kind, "a number"), NULL;

@@ -963,12 +963,14 @@ def test_complex_beside_other_numbers():
     z, i, b, r = torch.randn(3, dtype=torch.cfloat), torch.tensor([1, 2, 3]), torch.tensor([True, False, True]), torch.randn(3)
     z[0] = 2
     for f in (lambda: (z + i, i - z, z + b, torch.add(z, i, alpha=2), torch.add(i, z, alpha=2), torch.rsub(z, 3), i + 1j, r - z, z * i, i / z, z ** i),
-              lambda: (torch.cat([z, i]), torch.stack([i, z]), torch.where(b, z, i), torch.where(b, 2, z), z.clone().copy_(i), z.index_add(0, i - 1, z), z.masked_fill(b, 2), z[i - 1]),
+              lambda: (torch.cat([z, i]), torch.stack([i, z]), torch.where(b, z, i), torch.where(b, 2, z), z.clone().copy_(i), z.index_add(0, i - 1, z), z.scatter_add(0, i - 1, z), z.masked_fill(b, 2), z[i - 1]),
               lambda: (z == z.real, z.real == z, z == 2, z != z, z == i, z != i, z.real.to(torch.cfloat) == z.real.double(), i == (i + 0j), z == 1j, (i * 0.1 + 0j) == 0.1),
               lambda: (z.angle(), r.angle(), i.angle(), torch.tensor([-0.0, float("nan"), -2.0]).angle(), z.sgn())):
         torch._dynamo.reset()
         for k, (got, want) in enumerate(zip(torch.compile(f, backend="tccc", options={"fallback": False})(), f())):
             assert got.dtype == want.dtype and torch.allclose(got.to(torch.complex128), want.to(torch.complex128), 1e-5, 1e-5, equal_nan=True), (k, got, want)
+    torch._dynamo.reset()
+    raises(Exception, "a complex factor", torch.compile(lambda: torch.add(z, z, alpha=2j), backend="tccc", options={"fallback": False}))
     both_ways(lambda x: torch.view_as_real(torch.exp(1j * (torch.complex(x, x * 2) + i).angle()) * torch.complex(x, x.sin()).abs()), torch.randn(3))
 
 
