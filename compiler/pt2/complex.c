@@ -127,6 +127,8 @@ static bool set_pairs(struct pt2 *p, struct ir_value **re, struct ir_value **im)
 {
     bool fine = re && im;
     for (int k = 0; fine && k < p->nouts; k++) {
+        if (re[k] && im[k] && !pt2_out_complex(p, k))
+            return imp_unsupported(p->im, "a conversion from complex numbers to real ones");
         if (re[k] && im[k])
             fine = (p->outs[k] = pt2_pair(p, re[k], im[k])) != NULL;
     }

@@ -971,6 +971,9 @@ def test_complex_beside_other_numbers():
             assert got.dtype == want.dtype and torch.allclose(got.to(torch.complex128), want.to(torch.complex128), 1e-5, 1e-5, equal_nan=True), (k, got, want)
     torch._dynamo.reset()
     raises(Exception, "a complex factor", torch.compile(lambda: torch.add(z, z, alpha=2j), backend="tccc", options={"fallback": False}))
+    torch._dynamo.reset()
+    f = torch.compile(lambda: b.clone().copy_(z), backend="tccc")          # eager PyTorch's, if it is none of ours
+    assert torch.equal(f(), b.clone().copy_(z))
     both_ways(lambda x: torch.view_as_real(torch.exp(1j * (torch.complex(x, x * 2) + i).angle()) * torch.complex(x, x.sin()).abs()), torch.randn(3))
 
 
