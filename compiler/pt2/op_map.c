@@ -330,6 +330,17 @@ bool aten_masked_fill(struct pt2 *p)
     return v && pt2_out(p, 0, imp_select(p->im, imp_cast(p->im, mask, TCC_BOOL), v_cast, x));
 }
 
+/* A number as a bound of elements of type d; NULL: none, since all lie on the right side of it. */
+static struct ir_value *bound_of(struct pt2 *p, const char *name, enum tcc_dtype d, bool *number)
+{
+    struct ir_value *v = pt2_operand(p, name, number);
+    double at;
+    if (!v || !*number || !tcc_is_int(d) || tcc_dtype_bytes(d) > 4 || !imp_scalar_of(v, &at))
+        return v;
+    double low = tcc_is_signed(d) ? -ldexp(1, 8 * tcc_dtype_bytes(d) - 1) : 0;
+    return at < low || at >= low + ldexp(1, 8 * tcc_dtype_bytes(d)) ? NULL : v;
+}
+
 /* clamp, clamp_min, clamp_max: bounds are numbers, or tensors; either may be absent. Where x equals a number it has no
  * gradient (clip's); where it equals a tensor's element they share it (that of max and min), except between equal
  * ones. */
@@ -338,8 +349,8 @@ bool aten_clamp(struct pt2 *p)
     struct ir_value *x = pt2_need(p, "self");
     bool number = false, number_too = false;
     enum tcc_dtype d = pt2_out_type(p, 0), wide = tcc_small_float(d) ? TCC_F32 : d;
-    struct ir_value *low = x ? pt2_operand(p, "min", &number) : NULL,
-                    *high = x ? pt2_operand(p, "max", &number_too) : NULL;
+    struct ir_value *low = x ? bound_of(p, "min", d, &number) : NULL,
+                    *high = x ? bound_of(p, "max", d, &number_too) : NULL;
     if (!x)
         return false;
     x = imp_cast(p->im, x, wide);

@@ -977,6 +977,17 @@ def test_complex_beside_other_numbers():
     both_ways(lambda x: torch.view_as_real(torch.exp(1j * (torch.complex(x, x * 2) + i).angle()) * torch.complex(x, x.sin()).abs()), torch.randn(3))
 
 
+def test_bounds_beyond_a_type():
+    """A bound that no element can reach bounds nothing."""
+    for t in torch.uint8, torch.int8, torch.int16, torch.int32:
+        low, high = torch.iinfo(t).min, torch.iinfo(t).max
+        x = torch.tensor([low, high, 0, 5, 7], dtype=t)
+        f = lambda x: (x.clamp(low - 2, 3), x.clamp(min=low - 1), x.clamp(max=high + 1), x.clamp_min(low - 300), x.clamp(4, high + 9), x.clamp(low, high), x.clamp(low - 1, high + 1))  # noqa: B023,E731
+        torch._dynamo.reset()
+        for got, want in zip(torch.compile(f, backend="tccc", options={"fallback": False, "level": 0})(x), f(x)):
+            assert torch.equal(got, want), (t, got, want)
+
+
 def test_scales_of_small_floats():
     """A tensor of one element that does not decide the type (a GradScaler's scale) is not rounded to f16, whose largest number is 65504."""
     x = torch.tensor([0.5, 0.0, 1e-3], dtype=torch.float16)
