@@ -2,10 +2,10 @@
 /*
  * Private to passes/: local rewriting by rules. A rule looks at one node and returns the value that replaces its only
  * result: an old value, a new one built with w->b (which stands before the node), or n->out[0] itself when it changed
- * the node in place; NULL when it does not apply. It must not change the result's type, nor (but for tables that say so) other nodes. Rules are
- * tried until none applies; they must go one way (each makes the program smaller or more canonical), so that this ends.
- * tests/unit/test_rules.c runs each by itself on the texts of tests/passes, and compares in the interpreter: a rule that
- * none of them shows fails it.
+ * the node in place; NULL when it does not apply. It must not change the result's type, nor (but for tables that say
+ * so) other nodes. Rules are tried until none applies; they must go one way (each makes the program smaller or more
+ * canonical), so that this ends. tests/unit/test_rules.c runs each by itself on the texts of tests/passes, and compares
+ * in the interpreter: a rule that none of them shows fails it.
  */
 #ifndef TCC_PASSES_REWRITE_INT_H
 #define TCC_PASSES_REWRITE_INT_H

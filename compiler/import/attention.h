@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * attention.h - attention, for front ends: heads, rotation, caches, masks, and two products around a softmax. The passes
- * join them where they can. What the sources' forms set differently is a table in attention.c.
+ * attention.h - attention, for front ends: heads, rotation, caches, masks, and two products around a softmax. The
+ * passes join them where they can. What the sources' forms set differently is a table in attention.c.
  */
 #ifndef TCC_IMPORT_ATTENTION_H
 #define TCC_IMPORT_ATTENTION_H
@@ -17,7 +17,8 @@ struct imp_attention {
     struct ir_value *bias;               /* added to the scores, broadcasts to [b, h, s, t]; NULL: none */
     struct ir_value *sink;               /* [h]: one more key per head that has this score and no value; NULL: none */
     double scale, softcap;               /* 0: 1 / sqrt(d); none */
-    enum tcc_dtype computed, softmax;    /* types of the products and the softmax; TCC_NONE: as the form has it; as they */
+    /* types of the products and of the softmax; TCC_NONE: as the form has it; as the products */
+    enum tcc_dtype computed, softmax;
     /* What becomes of the scores in front of the softmax, and of the weights behind it, in words of the source. NULL:
      * nothing. */
     struct ir_value *(*change)(struct imp *im, struct ir_value *x, bool weights, void *context);

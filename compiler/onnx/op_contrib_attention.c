@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ONNX Runtime's attention: Attention, QAttention, MultiHeadAttention, PackedAttention, PackedMultiHeadAttention. (Those
- * whose caches have room for tokens to come are in op_contrib_cache.c.) They are read into one form (struct
+ * ONNX Runtime's attention: Attention, QAttention, MultiHeadAttention, PackedAttention, PackedMultiHeadAttention.
+ * (Those whose caches have room for tokens to come are in op_contrib_cache.c.) They are read into one form (struct
  * imp_attention). Source: ONNX Runtime, docs/ContribOperators.md.
  */
 #include "compiler/import/attention.h"
