@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Channels that end inside a block of them: between two convolutions stands something that runs over channels or sees them by another shape.
+
+Compiled code beside the interpreter, in guarded memory that is not zero: what pads a block must be zeros, however the kernel in front of it counts its channels.
+
+usage: channels.py BUILD TMP [--seed N] [--models 4]    so many models of each kind; a line a kind (TAP)
+"""
+import argparse
+import os
+import random
+import subprocess
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+KINDS = {
+    "local response normalisation": [("LRN", ["a"], "b", {"size": 5})],
+    "softmax": [("Softmax", ["a"], "b", {"axis": 1})],
+    "norm": [("LpNormalization", ["a"], "b", {"axis": 1, "p": 2})],
+    "mean over channels": [("ReduceMean", ["a", "axis"], "m", {}), ("Sub", ["a", "m"], "b", {})],
+    "sum over the picture": [("ReduceSum", ["a", "places"], "m", {}), ("Mul", ["a", "m"], "b", {})],
+    "average over neighbours": [("Reshape", ["a", "flat"], "r", {}), ("AveragePool", ["r"], "p", {"kernel_shape": [3, 1], "pads": [1, 0, 1, 0]}),
+                                ("Reshape", ["p", "picture"], "q", {}), ("Add", ["q", "a"], "b", {})],
+    "largest of neighbours": [("Reshape", ["a", "flat"], "r", {}), ("MaxPool", ["r"], "p", {"kernel_shape": [3, 1], "pads": [1, 0, 1, 0]}),
+                              ("Reshape", ["p", "picture"], "q", {}), ("Add", ["q", "a"], "b", {})],
+    "convolution over channels": [("Reshape", ["a", "flat"], "r", {}), ("Conv", ["r", "taps"], "p", {"pads": [2, 0, 2, 0]}),
+                                  ("Reshape", ["p", "picture"], "q", {}), ("Mul", ["q", "a"], "b", {})],
+}
+
+
+def write(path, kind, draw):
+    n, c, cin, out, high, wide = (
+        draw.choice(x) for x in ([1, 2], [17, 18, 36, 40, 48], [4, 16, 36], [20, 32, 64], range(3, 15), range(3, 15)))
+    rng = np.random.default_rng(draw.randrange(1 << 30))
+    weights = {"w": (c, cin, 3, 3), "v": (out, c, 1, 1), "taps": (1, 1, 5, 1)}
+    values = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in weights.items()}
+    values.update(axis=np.array([1]), places=np.array([2, 3]), flat=np.array([n, 1, c, high * wide]), picture=np.array([n, c, high, wide]))
+    steps = [("Conv", ["x", "w"], "a", {"pads": [1, 1, 1, 1]}), *KINDS[kind], ("Conv", ["b", "v"], "y", {})]
+    read = {name for _, names, _, _ in steps for name in names}
+    graph = helper.make_graph(
+        [helper.make_node(op, names, [to], **attrs) for op, names, to, attrs in steps], "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [n, cin, high, wide])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [n, out, high, wide])], [numpy_helper.from_array(v, k) for k, v in values.items() if k in read])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9), path)
+    return f"{n} x {c} ({cin}) x {high} x {wide} to {out}"
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    p.add_argument("build")
+    p.add_argument("tmp")
+    p.add_argument("--seed", type=int, default=1)
+    p.add_argument("--models", type=int, default=4)
+    o = p.parse_args()
+    draw, path = random.Random(o.seed), os.path.join(o.tmp, "channels.onnx")
+    print(f"1..{len(KINDS)}")
+    for i, kind in enumerate(KINDS):
+        wrong = []
+        for _ in range(o.models):
+            sizes = write(path, kind, draw)
+            for march in ("x86-64-v3", "native"):
+                r = subprocess.run([f"{o.build}/tccc-run", "-q", path, f"--march={march}", "--random", "--check", "--guard"], capture_output=True, text=True)
+                if r.returncode:
+                    wrong.append(f"{sizes}, {march}: {r.stderr.strip()[-200:]}")
+        print(f"{'not ok' if wrong else 'ok'} {i + 1} - {kind}" + "".join(f"\n# {x}" for x in wrong), flush=True)
+
+
+if __name__ == "__main__":
+    main()
