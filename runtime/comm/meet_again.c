@@ -247,7 +247,7 @@ static int host(struct tcr_meeting *m, const struct tcr_launch *l, double limit,
 
 /* -- The others ------------------------------------------------------------------------------------------------ */
 
-static int read_table(struct tcr_meeting *m, struct line *l)
+int tcr_meet_read_anew(struct tcr_meeting *m, struct line *l)
 {
     struct anew head;
 
@@ -279,7 +279,7 @@ static bool visit(struct tcr_meeting *m, const struct tcr_launch *l, double unti
         what = tcr_meet_await(line, most, until);
     *heard = line->sealed ? tcr_seconds() : *heard;
     if (what == MESSAGE && (line->head.kind == TABLE || line->head.kind == REFUSED)) {
-        *status = line->head.kind == TABLE ? read_table(m, line) : tcr_meet_refused(line);
+        *status = line->head.kind == TABLE ? tcr_meet_read_anew(m, line) : tcr_meet_refused(line);
         tcr_line_next(line);
         return true;
     }

@@ -118,6 +118,7 @@ bool tcr_meet_try_ports(struct tcr_meeting *m, const struct tcr_launch *l, int p
 enum pull tcr_meet_await(struct line *l, size_t most, double until);
 enum pull tcr_meet_hand_over(struct line *line, double seconds, double until, struct tcr_card mine);
 int tcr_meet_refused(struct line *l);
+int tcr_meet_read_anew(struct tcr_meeting *m, struct line *l);
 int tcr_meet_anew(struct tcr_meeting *m, const struct tcr_launch *l, const char *title, double until, double limit,
                   struct tcr_card mine);
 struct tcr_meeting *tcr_meet_new(const struct tcr_launch *l, struct tcr_card mine);

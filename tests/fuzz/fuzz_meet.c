@@ -7,6 +7,7 @@
  *      the seal that it should have
  *   2  another rank, in rank 0's place
  *   3  another rank, as the table that rank 0 gives (its seal was right)
+ *   4 to 7  the same in an elastic world that lasts, and where ranks meet anew
  *
  * A stranger must not end the meeting, nor become a rank.
  */
@@ -20,13 +21,17 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { RANKS = 3, JOB = 42, MOST = 60000 };
+static bool elastic;
 
 static struct tcr_meeting *meeting(int rank)
 {
     static const unsigned char card[] = "a card";
-    struct tcr_launch l = {.rank = rank, .size = RANKS, .host = "127.0.0.1", .port = 1};
+    struct tcr_launch l = {.rank = rank, .size = RANKS, .host = "127.0.0.1", .port = 1, .elastic = elastic};
+    struct tcr_meeting *m = tcr_meet_new(&l, (struct tcr_card){sizeof card, card});
 
-    return tcr_meet_new(&l, (struct tcr_card){sizeof card, card});
+    if (m)
+        m->running = elastic;
+    return m;
 }
 
 static bool two_ends(int ends[2])
@@ -62,7 +67,7 @@ static void stranger(const uint8_t *data, size_t size)
         } else {
             close(ends[1]);
         }
-        if (*m->why || m->ncards != 1)
+        if (*m->why || m->ncards != 1 || tcr_meet_waiting(m))
             abort(); /* nobody could know the key */
     }
     tcr_meet_free(m);
@@ -97,7 +102,7 @@ static void member(const uint8_t *data, size_t size)
         m->lines[0].fd = ends[0];
         m->lines[0].since = tcr_seconds();
         mine.fd = ends[1];
-        if (greet(m, &mine, data[0], data[1] ? RANKS : data[0]))
+        if (greet(m, &mine, data[0], data[1] ? RANKS : elastic ? -data[0] : data[0]))
             for (size_t at = 2; at + 3 <= size && m->lines[0].fd >= 0;) {
                 size_t n = (size_t)data[at + 1] | (size_t)data[at + 2] << 8;
 
@@ -109,7 +114,7 @@ static void member(const uint8_t *data, size_t size)
             }
         tcr_line_hang_up(&mine);
         serve(m, &m->lines[0]);
-        if (m->ncards > 2)
+        if (m->ncards + tcr_meet_waiting(m) > 2)
             abort(); /* one connection, two ranks */
     }
     tcr_meet_free(m);
@@ -141,10 +146,10 @@ static void table(const uint8_t *data, size_t size)
         m->lines[0].body = body;
         m->lines[0].head.bytes = (uint32_t)size;
         body = NULL;
-        if (!tcr_meet_read_table(m, &m->lines[0]))
-            for (int r = 0; r < RANKS; r++)
+        if (!(elastic ? tcr_meet_read_anew : tcr_meet_read_table)(m, &m->lines[0]))
+            for (int r = 0; r < m->size; r++)
                 for (size_t i = 0; i < m->cards[r].bytes; i++)
-                    if (m->cards[r].data + i >= m->table + size - TCR_MAC)
+                    if (m->cards[r].data + i >= m->table + m->lines[0].head.bytes - TCR_MAC)
                         abort(); /* outside the table */
     }
     free(body);
@@ -155,7 +160,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static void (*const ways[])(const uint8_t *data, size_t size) = {stranger, member, impostor, table};
 
-    if (size)
+    if (size) {
+        elastic = data[0] & 4;
         ways[data[0] % 4](data + 1, size - 1);
+    }
     return 0;
 }
