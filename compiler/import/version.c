@@ -336,10 +336,21 @@ static struct ir_value *no_size(struct imp *im, struct ir_value *a, struct ir_va
     return imp_select(im, imp_bin(im, IR_eq, a, b), a, minus_one);
 }
 
+/* A size of the run beside one that is known: it is that, or 1. (Guards say so of those of inputs.) */
+static ir_expr join_known(struct imp *im, ir_expr known, ir_expr n)
+{
+    ir_expr more = ir_addc(im->ctx, n, -1), less = ir_sub(im->ctx, n, known);
+    return of_inputs(im, n) || imp_assume(im, IR_EQ, ir_mul(im->ctx, ir_min(im->ctx, more, ir_const(im->ctx, 1)), less),
+                                          ir_const(im->ctx, 0), "%s is neither 1 nor %s, beside which it stands",
+                                          ir_expr_text(im->ctx, n), ir_expr_text(im->ctx, known))
+               ? known
+               : NULL;
+}
+
 ir_expr imp_join(struct imp *im, ir_expr a, ir_expr b)
 {
     if (ir_const_or(a, 1) != 1 || ir_const_or(b, 1) != 1)
-        return ir_const_or(a, 1) != 1 ? a : b;
+        return ir_const_or(a, 1) != 1 ? join_known(im, a, b) : join_known(im, b, a);
     for (int i = 0; i < im->joined.n; i++) {
         const struct imp_joined *j = &im->joined.at[i];
         bool both = (j->a == a && j->b == b) || (j->a == b && j->b == a);

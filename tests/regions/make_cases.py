@@ -83,6 +83,14 @@ def ranks():
     return model([node("If", ["c"], ["y"], **branches)], [("x", T.FLOAT, ["a", "b", "c_"]), ("c", T.BOOL, [])], [("y", T.FLOAT, [3, 4, 5])], {"zero": L(0)})
 
 
+def chosen_beside(n):
+    """As many rows as the run chooses, beside n others: the same number of them, or one."""
+    nodes = [node("ReduceSum", ["x", "one"], ["s"], keepdims=0), node("Greater", ["s", "none"], ["is"]), node("NonZero", ["is"], ["at"]), node("Squeeze", ["at", "zero"], ["i"]),
+             node("Gather", ["x", "i"], ["rows"]), node("Add", ["w", "rows"], ["y"])]
+    w = random(n, 2, seed=n)
+    return model(nodes, [("x", T.FLOAT, ["N", 2])], [("y", T.FLOAT, None)], {"w": w, "one": L(1), "zero": L(0), "none": F(0)}), w
+
+
 def loop_body_wrong():
     """A body that joins what doesn't fit, in a loop of as many iterations as the run says: none."""
     body = graph("body", [node("Identity", ["c"], ["c2"]), node("MatMul", ["a", "x"], ["a2"])], [("c2", T.BOOL), ("a2", T.FLOAT)],
@@ -227,6 +235,17 @@ def main(to):
     for tag, shape, c in (("dims", (4, 3, 5), True), ("sizes", (3, 4, 1), True), ("rank", (3, 4, 5), False)):
         onnx.save(ranks(), f"{refused}/another_{tag}.onnx")
         np.savez(f"{refused}/another_{tag}.npz", x=random(*shape), c=np.array(c))
+    for n, counts in ((3, (0, 1, 2, 3, 4, 6)), (2, (0, 1, 2, 3)), (0, (0, 1, 2))):
+        m, w = chosen_beside(n)
+        for k in counts:
+            rows = np.arange(-4, 2 * k, dtype=F).reshape(k + 2, 2)
+            taken = rows[2:] + F(.5)
+            rows[2:] = taken
+            if k in (1, n):
+                write_case(f"{right}/chosen_{k}_beside_{n}", m, [({"x": rows}, {"y": w + taken})])
+            else:
+                onnx.save(m, f"{refused}/chosen_{k}_beside_{n}.onnx")
+                np.savez(f"{refused}/chosen_{k}_beside_{n}.npz", x=rows)
     write_case(f"{right}/loop_not_entered", loop_body_wrong(), [({"x": x, "n": np.array(0, np.int64)}, {"y": x})])
     onnx.save(loop_body_wrong(), f"{refused}/loop_entered.onnx")
     np.savez(f"{refused}/loop_entered.npz", x=x, n=np.array(2, np.int64))
