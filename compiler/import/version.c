@@ -496,9 +496,10 @@ static void note_refused(struct imp *im, struct refused *first, const struct ref
     const char *text = "";
     for (int i = 0; i < im->facts.n; i++) {
         const struct imp_fact *f = &im->facts.at[i];
-        struct ir_guard g = guard_of(im, f);
+        bool sizes = f->op == TCC_GUARD_BROADCAST; /* of all pairs: it has no two of its own */
+        struct ir_guard g = sizes ? (struct ir_guard){0} : guard_of(im, f);
         text = ir_internf(im->ctx, "%s%s%s", text, i ? ", " : "",
-                          f->op == TCC_GUARD_BROADCAST ? "sizes that broadcast" : ir_guards_text(im->ctx, 1, &g));
+                          sizes ? "sizes that broadcast" : ir_guards_text(im->ctx, 1, &g));
     }
     *first = *why;
     first->count = 1;

@@ -115,11 +115,20 @@ def copied(mover, reader):
     return h.make_model(graph, opset_imports=[h.make_opsetid("", 18)], ir_version=8), data
 
 
+def left_out():
+    """Wrong wherever sizes broadcast: no row has as many numbers as there are labels."""
+    nodes = [h.make_node("Expand", ["x", "none"], ["e"]), h.make_node("Reshape", ["e", "flat"], ["r"]), h.make_node("ZipMap", ["r"], ["y"], domain=ML, classlabels_strings=["a", "b", "c"])]
+    graph = h.make_graph(nodes, "g", [h.make_tensor_value_info("x", T.FLOAT, ["N", "M"])], [h.make_tensor_value_info("y", T.FLOAT, None)],
+                         [numpy_helper.from_array(np.array(v), k) for k, v in (("none", [0, 1]), ("flat", [-1]))])
+    return h.make_model(graph, opset_imports=[h.make_opsetid("", 17), h.make_opsetid(ML, 1)], ir_version=9), {"x": f(1, 3)}
+
+
 MODELS = {      # what once fell, and is no operator by itself
     **{f"copied_{m}_{r}": (lambda m=m, r=r: copied(m, r)) for m in MOVERS for r in READERS},
     "norms_of_heads": lambda: norms_of_heads(4),
     "norms_that_do_not_fit": lambda: norms_of_heads(3),
     "one_vs_rest": one_vs_rest,
+    "left_out": left_out,
     "lengths_side_by_side": lengths_side_by_side,
     "empty_beside": lambda: one_node("Hardmax", 7, {"x": f(4, 4, 1, 0, 4)}, axis=4),
     "kernel_shape": lambda: one_node("Conv", 11, {"x": f(1, 2, 5, 6), "w": f(4, 2, 3, 2), "b": f(4)}, kernel_shape=[3, 2]),
