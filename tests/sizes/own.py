@@ -34,7 +34,7 @@ CASES = {       # operator, _ and what of it: (domain, operands, type of the res
     "ZipMap": (ML, [f(4, 3)], T.FLOAT, dict(classlabels_strings=["a", "b", "c"])),
     "ZipMap_row": (ML, [f(2)], T.FLOAT, dict(classlabels_int64s=[0, 1])),
     "Erfc": (TF, [f(3, 5)], T.FLOAT, {}),
-    **{op: (TF, [f(3, 5)], T.FLOAT, {}) for op in "BesselI0 BesselI1e Digamma Expm1 Lgamma".split()},
+    **{op: (TF, [f(3, 5)], T.FLOAT, {}) for op in "BesselI0 BesselI0e BesselI1 BesselI1e Digamma Expm1 Lgamma".split()},
     **{op: (TF, [np.abs(f(3, 5)) / 4], T.FLOAT, {}) for op in "Erfinv Log1p Ndtri".split()},
     "Bucketize": (TF, [f(3, 5)], T.INT32, dict(boundaries=[-1.0, 0.0, 0.5])),
     "MatrixInverse": (TF, [f(2, 4, 4)], T.FLOAT, {}),
