@@ -89,13 +89,17 @@ static bool sorts(const struct ir_node *n)
 static int takes_mx(const struct pass_machine *m, struct ir_ctx *ctx, const struct ir_node *n)
 {
     enum { ROWS = 32 }; /* of packed numbers, on partitions */
-    ir_type a = n->in[0].value->type;
+    ir_type a = n->in[0].value->type, y = n->out[0]->type;
     int64_t k;
     enum neuron_core_kind core = ((const struct nk_machine *)m)->core;
     if (neuron_generation(core) < 4) {
         ir_error(ctx, &n->where, "%s multiplies no MX formats (--auto-cast=mxfp8); trn3 does", neuron_core_name(core));
         return -1;
     }
+    for (int i = 0; i < 2; i++) /* Vector quantises 16 bits; lanes multiply by a vector */
+        if (tcc_dtype_bytes((enum tcc_dtype)n->in[i].value->type->dtype) != 2 ||
+            ir_is_value(y->dim[y->rank - 1 - i], 1))
+            return 0;
     return ir_is_const(a->dim[a->rank - (ir_get_i(n, IR_ATTR_trans_a, 0) ? 2 : 1)], &k) && k % (4 * ROWS) == 0;
 }
 
