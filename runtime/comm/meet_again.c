@@ -222,13 +222,12 @@ static void give(struct tcr_meeting *m, uint32_t kind, const void *bytes, size_t
     }
 }
 
-static int host(struct tcr_meeting *m, const struct tcr_launch *l, double limit, struct tcr_card mine)
+static int host(struct tcr_meeting *m, const struct tcr_launch *l, struct tcr_card mine)
 {
     unsigned char *table;
     size_t bytes = 0;
     int status;
 
-    hear_all(m, l->before, tcr_seconds() + limit);
     if ((status = number_all(m, l->before, mine)))
         return status;
     if (m->size < l->least) {
@@ -243,6 +242,32 @@ static int host(struct tcr_meeting *m, const struct tcr_launch *l, double limit,
     tcr_meet_data_key(table, bytes, m->data_key);
     free(table);
     return TCC_OK;
+}
+
+/* Who was rank 0 and to whom nobody has come: have the others gone on at another port? Then it is one of those that
+ * join. */
+static bool is_left_behind(struct tcr_meeting *m, const struct tcr_launch *l)
+{
+    struct line line = {.fd = -1, .rank = -1, .size = -1};
+    struct tcr_meeting looks = *m;
+    struct search s = {.lies = false};
+    bool found;
+
+    for (int r = 1; r < l->before->size; r++)
+        if (came_as(m, r))
+            return false;
+    looks.lines = &line;
+    looks.first = 0;
+    found = tcr_meet_try_ports(&looks, l, MEET_PORTS - l->port_taken, (struct poll_time){0.5, tcr_seconds() + 3}, &s);
+    tcr_line_hang_up(&line);
+    if (!found)
+        return false;
+    m->first = looks.first - 1;
+    close(m->listening);
+    m->listening = -1;
+    for (int i = 0; i < m->nlines; i++)
+        tcr_line_hang_up(&m->lines[i]);
+    return true;
 }
 
 /* -- The others ------------------------------------------------------------------------------------------------ */
@@ -311,10 +336,18 @@ static bool takes_over(struct tcr_meeting *m, const struct tcr_launch *l, double
     return !other;
 }
 
+/* It lives, and has not answered for so long. */
+static void leave_host(struct tcr_meeting *before)
+{
+    tcr_line_hang_up(&before->lines[0]);
+    before->lines[0].gone = true;
+}
+
 int tcr_meet_anew(struct tcr_meeting *m, const struct tcr_launch *l, const char *title, double until, double limit,
                   struct tcr_card mine)
 {
-    double start = tcr_seconds(), heard = start;
+    double start = tcr_seconds(), heard = start, turn = start;
+    struct tcr_meeting *before = l->before; /* NULL: has to join */
     int status;
 
     m->generation = l->before ? l->before->generation + 1 : 0;
@@ -323,20 +356,28 @@ int tcr_meet_anew(struct tcr_meeting *m, const struct tcr_launch *l, const char 
     m->size = -m->generation;
     m->first = l->before ? l->before->first : 0;
     m->first -= m->first > 0;
-    if (l->before && !m->rank) {
+    if (before && !m->rank) {
         go_on(m, l->before);
-        return host(m, l, limit, mine);
+        hear_all(m, l->before, tcr_seconds() + limit);
+        if (!is_left_behind(m, l))
+            return host(m, l, mine);
+        before = NULL;
+        heard = tcr_seconds();
     }
-    while (tcr_seconds() < until && tcr_seconds() - heard < (l->before ? GIVE_UP : 1) * limit) {
+    while (tcr_seconds() < until && tcr_seconds() - heard < (before ? GIVE_UP : 1) * limit) {
         if (visit(m, l, until, mine, &heard, &status))
             return status;
-        if (l->before && !l->before->lines[0].gone)
-            heard = tcr_seconds();
-        if (l->before && takes_over(m, l, tcr_seconds() - start))
-            return host(m, l, limit, mine);
+        if (before && !before->lines[0].gone && tcr_seconds() - heard > limit + MEET_SECONDS) {
+            leave_host(before);
+            turn = tcr_seconds();
+        }
+        if (before && takes_over(m, l, tcr_seconds() - turn)) {
+            hear_all(m, l->before, tcr_seconds() + limit);
+            return host(m, l, mine);
+        }
         tcr_meet_pause();
     }
-    if (l->ready)
+    if (!before)
         return tcr_fail(TCC_EENV, "the job has ended: nobody answers at MASTER_ADDR=%s any more", l->host);
     return tcr_fail(TCC_EENV, "%s: the ranks did not meet anew within %g s", title, tcr_seconds() - start);
 }

@@ -72,6 +72,8 @@ int train_log_take(struct trainer *t)
 {
     if (!log_path(t))
         return EXIT_FINE;
+    if (t->log) /* it was rank 0 before */
+        fclose(t->log);
     t->log = fopen(log_path(t), "a+");
     return t->log ? cut(t) : cannot(t);
 }
