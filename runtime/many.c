@@ -8,6 +8,7 @@
  * a run takes: N batches of every input, on the device, and where the caller's lie apart from each other on the host,
  * too.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -158,6 +159,16 @@ static int begin_call(struct tccrt_session *s, struct call *c, const char *entry
     return tcr_leave(s, status);
 }
 
+/* A run can't be given: does the one before it, of that number, end well? What is wrong is still what is said. */
+static int count_last(struct tccrt_session *s, int64_t number, int status, int64_t *done)
+{
+    char why[1024];
+
+    snprintf(why, sizeof why, "%s", tccrt_error());
+    *done += tccrt_wait(s, number) == TCC_OK;
+    return tcr_fail(status, "%s", why);
+}
+
 int tccrt_run_many(struct tccrt_session *s, const char *entry, int64_t n, int nin, const struct tcc_tensor *in,
                    int nout, struct tcc_tensor *out, int64_t *done)
 {
@@ -178,9 +189,12 @@ int tccrt_run_many(struct tccrt_session *s, const char *entry, int64_t n, int ni
     first = s ? s->given : 0;
     for (int64_t k = 0; k < n && !status; k++) {
         status = tccrt_run_async(s, entry, nin, in + k * nin, nout, out + k * nout, &c.how, NULL);
-        if (!status && k)
+        if (k && status) {
+            status = count_last(s, first + k, status, done);
+        } else if (k) {
             status = tccrt_wait(s, first + k);
-        *done += !status && k;
+            *done += !status;
+        }
     }
     if (!status && n) {
         status = tccrt_wait(s, 0);

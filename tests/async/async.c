@@ -132,6 +132,10 @@ static void mixed(void)
     for (int r = 0; r < 13; r++)
         ok = ok && equal((void *)calls[r].y, r);
     result("calls that wait in between", ok && runs == 13);
+    in[2 * 15].dims[1] = W + 1;
+    ok = says(tccrt_run_many(s, NULL, 6, 2, in + 26, 1, out + 13, &done), TCC_EINPUT, "");
+    tccrt_random_get(s, NULL, &runs);
+    result("runs that ended well are counted where one can't begin", ok && done == 2 && runs == 15);
     tccrt_session_free(s);
 }
 
