@@ -29,7 +29,8 @@ static void set_rate(struct trainer *t)
 static int gather_batches(struct trainer *t, struct batch **list, int *n)
 {
     int64_t room = t->steps ? t->steps - t->done : t->per_execution;
-    bool one = t->by_step || option_set(t->o, OPT_save_outputs); /* whose outputs are good for one run */
+    /* outputs are good for one run; ranks that die leave all others within one step */
+    bool one = t->by_step || option_set(t->o, OPT_save_outputs) || t->elastic;
     int most = one ? 1 : room < t->per_execution ? (int)room : t->per_execution;
 
     if (t->checkpoint_every && most > t->checkpoint_every - t->done % t->checkpoint_every)

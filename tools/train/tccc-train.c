@@ -211,10 +211,34 @@ static int open_eval_data(struct trainer *t)
                : EXIT_FINE;
 }
 
+/* Of a rank's epoch; what the step can't take is left out. */
 static int count_batches(struct trainer *t)
 {
     int64_t count = trace_sampler_count(&t->sampler);
+    bool says = t->chief && !option_set(t->o, OPT_quiet);
 
+    t->drop_last = t->sampler.drop_last;
+    if (t->fixed_batch && count % t->batch_size && !t->drop_last) {
+        if (says)
+            fprintf(stderr,
+                    "note: the step was compiled for batches of %" PRId64 ": an epoch leaves out its last %" PRId64
+                    " of %" PRId64 " samples\n",
+                    t->batch_size, count % t->batch_size, count);
+        t->drop_last = true;
+    }
+    if (!t->drop_last && count % t->batch_size % t->micros) {
+        if (option_set(t->o, OPT_strict_batch))
+            return tool_error(t->o, EXIT_DATA,
+                              "--strict-batch: an epoch's last %" PRId64
+                              " samples are no multiple of the %d microbatches",
+                              count % t->batch_size, t->micros);
+        if (says)
+            fprintf(stderr,
+                    "note: an epoch leaves out its last %" PRId64 " of %" PRId64
+                    " samples: %d microbatches don't divide them\n",
+                    count % t->batch_size, count, t->micros);
+        t->drop_last = true;
+    }
     t->per_epoch = t->drop_last ? count / t->batch_size : (count + t->batch_size - 1) / t->batch_size;
     return t->per_epoch ? EXIT_FINE
                         : tool_error(t->o, EXIT_DATA, "%" PRId64 " samples are less than one batch of %" PRId64, count,
@@ -224,7 +248,6 @@ static int count_batches(struct trainer *t)
 static int open_data(struct trainer *t)
 {
     int code = train_tables(t);
-    int64_t count = 0;
 
     if (code != EXIT_FINE || (code = ranks_tables(t)) != EXIT_FINE ||
         (code = data_set_open(t->o, OPT_data, t->step.in, t->step.axes, t->step.nin, &t->tables, &t->data)) !=
@@ -239,28 +262,6 @@ static int open_data(struct trainer *t)
     if ((code = open_eval_data(t)) != EXIT_FINE)
         return code;
     t->sampler.samples = t->data.samples;
-    count = trace_sampler_count(&t->sampler);
-    if (t->fixed_batch && count % t->batch_size && !t->drop_last) {
-        if (!option_set(t->o, OPT_quiet) && t->chief)
-            fprintf(stderr,
-                    "note: the step was compiled for batches of %" PRId64 ": an epoch leaves out its last %" PRId64
-                    " of %" PRId64 " samples\n",
-                    t->batch_size, count % t->batch_size, count);
-        t->drop_last = true;
-    }
-    if (!t->drop_last && count % t->batch_size % t->micros) {
-        if (option_set(t->o, OPT_strict_batch))
-            return tool_error(t->o, EXIT_DATA,
-                              "--strict-batch: an epoch's last %" PRId64
-                              " samples are no multiple of the %d microbatches",
-                              count % t->batch_size, t->micros);
-        if (!option_set(t->o, OPT_quiet) && t->chief)
-            fprintf(stderr,
-                    "note: an epoch leaves out its last %" PRId64 " of %" PRId64
-                    " samples: %d microbatches don't divide them\n",
-                    count % t->batch_size, count, t->micros);
-        t->drop_last = true;
-    }
     return count_batches(t);
 }
 
