@@ -24,8 +24,10 @@ static const struct {
 struct ir_value *imp_split_heads(struct imp *im, struct ir_value *x, int64_t heads)
 {
     static const int64_t perm[4] = {0, 2, 1, 3};
-    if (!x || imp_rank(x) != 3)
+    if (!x || imp_rank(x) == 4)
         return x;
+    if (imp_rank(x) != 3)
+        return imp_bad(im, "%s as heads; 3 or 4 dims are expected", ir_type_text(im->ctx, x->type)), NULL;
     if (heads < 1)
         return imp_bad(im, "operands with 3 dims need q_num_heads and kv_num_heads"), NULL;
     ir_expr dims[4] = {imp_dim(x, 0), imp_dim(x, 1), ir_const(im->ctx, heads),

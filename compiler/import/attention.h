@@ -47,7 +47,7 @@ bool imp_attention_end(struct imp *im, struct imp_attention *a, struct ir_value 
 struct ir_value *imp_behind_past(struct imp *im, struct ir_value *past, struct ir_value *now, struct ir_value *rows,
                                  ir_expr size);
 
-/* [b, s, heads * d] -> [b, heads, s, d]; x of other ranks as it is. */
+/* [b, s, heads * d] -> [b, heads, s, d]; x of 4 dims as it is. */
 struct ir_value *imp_split_heads(struct imp *im, struct ir_value *x, int64_t heads);
 /* [b, heads, s, d] -> [b, s, heads * d] */
 struct ir_value *imp_join_heads(struct imp *im, struct ir_value *x);

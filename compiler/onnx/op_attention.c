@@ -63,6 +63,8 @@ bool onnx_op_attention(struct imp *im)
                               .softcap = imp_f(im, "softcap", 0),
                               .q = imp_tensor(im, 0)};
     struct ir_value *past_k = imp_in(im, 4), *past_v = imp_in(im, 5);
+    if (imp_attr(im, "scale") && !(a.scale > 0)) /* its root scales both factors, and 0 is none */
+        return imp_bad(im, "scale %g; a positive one is expected", a.scale);
     a.k = a.q ? imp_tensor(im, 1) : NULL;
     a.v = a.k ? imp_tensor(im, 2) : NULL;
     if (!a.v)

@@ -19,17 +19,26 @@ static struct ir_value *per_sample(struct imp *im, struct ir_value *v, ir_expr f
     return imp_reshape(im, imp_cast(im, imp_slice1(im, v, 0, from, n), TCC_I64), 4, dims);
 }
 
-/* One dim: ends [b]; ends and starts [2 b]; ends and more, which the ends imply [3 b + 2]. */
+/* One dim: ends [b]; ends and starts [2 b]; ends and more, which the ends imply [3 b + 2]. Where sizes are open it is
+ * the run that knows which. */
 static struct ir_value *allowed_range(struct imp *im, struct imp_attention *a, struct ir_value *mask)
 {
     struct ir_ctx *c = im->ctx;
-    ir_expr batch = imp_dim(a->q, 0), n = imp_dim(mask, 0), zero = ir_const(c, 0), keys = imp_dim(a->k, 2);
-    bool starts = n == ir_mulc(c, batch, 2);
-    bool whole = n == batch || (!starts && n != ir_addc(c, ir_mulc(c, batch, 3), 2));
+    ir_expr batch = imp_dim(a->q, 0), n = imp_dim(mask, 0), zero = ir_const(c, 0), keys = imp_dim(a->k, 2),
+            both = ir_mulc(c, batch, 2);
+    enum ir_tri starts = ir_expr_eq(c, n, both);
+    if (!imp_assume(im, IR_LE, batch, n, "a mask of one dim has a number for each sample"))
+        return NULL;
     struct ir_value *key = imp_iota(im, 1, &keys, 0, TCC_I64);
-    struct ir_value *end = per_sample(im, mask, zero, whole ? n : batch);
-    struct ir_value *allowed = imp_bin(im, IR_lt, key, end);
-    return starts ? imp_bin(im, IR_and, allowed, imp_bin(im, IR_ge, key, per_sample(im, mask, batch, batch))) : allowed;
+    struct ir_value *allowed = imp_bin(im, IR_lt, key, per_sample(im, mask, zero, batch));
+    if (starts == IR_NO)
+        return allowed;
+    struct ir_value *start = per_sample(im, mask, ir_sub(c, n, batch), batch);
+    if (starts == IR_MAYBE) {
+        struct ir_value *is_start = imp_bin(im, IR_eq, imp_dim_value(im, n), imp_dim_value(im, both));
+        start = imp_select(im, is_start, start, imp_int(im, TCC_I64, 0));
+    }
+    return imp_bin(im, IR_and, allowed, imp_bin(im, IR_ge, key, start));
 }
 
 /* Adds a mask operand in any of its forms (NULL: nothing); a->q and a->k say what sizes there are. `past`: keys before
@@ -215,7 +224,7 @@ static struct ir_value *with_bias(struct imp *im, struct ir_value *x, struct ir_
     if (!bias || !x)
         return x;
     bias = imp_slice1(im, bias, 0, from, width);
-    if (imp_rank(x) == 3)
+    if (imp_rank(x) != 4)
         return imp_bin(im, IR_add, x, bias);
     dims[0] = dims[2] = ir_const(im->ctx, 1);
     dims[1] = imp_dim(x, 1);
@@ -225,7 +234,7 @@ static struct ir_value *with_bias(struct imp *im, struct ir_value *x, struct ir_
 
 static ir_expr width_of(struct imp *im, const struct ir_value *x)
 {
-    return imp_rank(x) == 3 ? imp_dim(x, 2) : ir_mul(im->ctx, imp_dim(x, 1), imp_dim(x, 3));
+    return imp_rank(x) == 4 ? ir_mul(im->ctx, imp_dim(x, 1), imp_dim(x, 3)) : imp_dim(x, imp_rank(x) - 1);
 }
 
 /* Q, K, V in any of their forms. *cached: K and V are [b, h, t, d] of earlier steps and want nothing else. */
@@ -244,7 +253,7 @@ static bool read_heads(struct imp *im, struct imp_attention *a, bool *cached)
         v = plane(im, k, 1);
         k = plane(im, k, 0);
     }
-    if (!q || !k || !v)
+    if (!q || !k || !v || !imp_rank(q) || !imp_rank(k) || !imp_rank(v))
         return imp_bad(im, "query, key and value, or both or all of them packed with 5 dims, are expected");
     ir_expr wq = width_of(im, q), wk = width_of(im, k), zero = ir_const(im->ctx, 0);
     q = with_bias(im, q, bias, zero, wq);
