@@ -238,7 +238,7 @@ static struct ir_value *attention(struct pt2 *p, struct attention *a)
         y = n ? n->out[0] : NULL;
         a->lse = n && a->sums ? n->out[1] : NULL;
     }
-    return y ? imp_reshape(p->im, y, rank, dims) : NULL;
+    return y && rank != 4 ? imp_reshape(p->im, y, rank, dims) : y;
 }
 
 /* 1 / sqrt(size) of q, taken in front. */
@@ -341,8 +341,12 @@ bool aten_sdpa_backward(struct pt2 *p)
  * too, for the backward pass. */
 bool aten_sdpa(struct pt2 *p)
 {
-    struct attention a = {.p = p, .sums = pt2_nouts(p) > 1 && pt2_wants(p, 1) && pt2_out_type(p, 1) == TCC_F32};
-    struct ir_value *y = read_attention(p, &a) ? attention(p, &a) : NULL;
+    struct attention a = {.p = p};
+    if (!read_attention(p, &a))
+        return false;
+    a.sums =
+        pt2_nouts(p) > 1 && pt2_wants(p, 1) && pt2_out_type(p, 1) == (imp_dtype(a.q) == TCC_F64 ? TCC_F64 : TCC_F32);
+    struct ir_value *y = attention(p, &a);
     if (!y || !pt2_out(p, 0, y))
         return false;
     return !a.sums || pt2_out(p, 1, a.lse ? a.lse : row_sums(p, &a));

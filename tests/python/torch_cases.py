@@ -803,6 +803,25 @@ def test_torch_compile_masked_rows_are_zero():
     both_ways(lambda q, k, v, mask: F.scaled_dot_product_attention(q, k, v, attn_mask=torch.where(mask, 0.0, -torch.inf)), q, k, v, mask)
 
 
+def test_attention_of_each_float_trains():
+    """The logarithms of the rows' sums, which the backward pass takes, are f64 where the queries are."""
+    torch.manual_seed(0)
+    for dtype, shape in [(d, s) for d in (torch.float64, torch.float32, torch.bfloat16) for s in ((5, 8), (2, 5, 8), (1, 2, 5, 8))]:
+        q, k, v = (torch.randn(shape, dtype=dtype) for _ in range(3))
+        results = []
+        for f in (F.scaled_dot_product_attention, torch.compile(lambda q, k, v: F.scaled_dot_product_attention(q, k, v), backend="tccc", options={"fallback": False})):
+            leaves = [x.clone().requires_grad_() for x in (q, k, v)]
+            y = f(*leaves)
+            results.append([y, *torch.autograd.grad((y * q).sum(), leaves)])
+        torch.testing.assert_close(results[1], results[0], rtol=5e-2 if dtype == torch.bfloat16 else 1e-4, atol=5e-2 if dtype == torch.bfloat16 else 1e-5)
+
+
+def test_attention_of_a_batch_that_broadcasts():
+    torch.manual_seed(0)
+    q, k, v = torch.randn(1, 2, 5, 8), torch.randn(3, 2, 4, 8), torch.randn(3, 2, 4, 8)
+    both_ways(lambda q, k, v: F.scaled_dot_product_attention(q, k, v), q, k, v)
+
+
 def test_sizes_of_minus_one_beside_one_that_may_be_0():
     any_size = torch.export.Dim.AUTO
 
