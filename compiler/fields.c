@@ -3,6 +3,7 @@
  * nothing: Python's module has one of its own. */
 #include "compiler/fields.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,8 +25,9 @@ static const char *set_weights(void *to, const char *text)
     }
     o->weights = TCCC_WEIGHTS_RANDOM;
     if (!strncmp(text, "random:", 7) && text[7] >= '0' && text[7] <= '9') {
+        errno = 0;
         o->weights_seed = strtoull(text + 7, &end, 10);
-        if (!*end)
+        if (!*end && !errno)
             return NULL;
     }
     return "embed, external, auto or random:SEED";

@@ -193,6 +193,10 @@ static int unknown_option(const struct options *o, const char *name, size_t leng
 static int unknown_short(const struct options *o, const char *whole, char letter)
 {
     size_t n = strcspn(whole, "=");
+    int id = whole[n] ? find_long(o, whole, n, true, false) : -1;
+    if (id >= 0) /* -MF=FILE, -MD=FILE */
+        return usage_error(o, "option '-%.*s' takes %s", (int)n, whole,
+                           option_table[id].kind == OPTION_WORD ? "no argument" : "its argument behind a space");
     if (find_long(o, whole, n, false, false) >= 0)
         return usage_error(o, "unknown option '-%s': did you mean '--%.*s'?", whole, (int)n, whole);
     return whole[1] ? unknown_option(o, whole, n, false) : usage_error(o, "unknown option '-%c'", letter);
