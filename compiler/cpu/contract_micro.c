@@ -317,6 +317,34 @@ static int log2_exact(int64_t v)
     return v > 0 && (v & (v - 1)) == 0 ? __builtin_ctzll((unsigned long long)v) : -1;
 }
 
+/* Steps of which no loop is made, and those that a turn of a longer loop takes: more only gives the scheduler room to
+ * spill. */
+static int few_steps(const struct sum *s)
+{
+    return s->mr * s->cv >= 16 ? 3 : 8;
+}
+
+static int steps_a_turn(const struct sum *s)
+{
+    return s->mr * s->cv >= 16 ? 2 : 4;
+}
+
+/*
+ * Do rows of A share elements that steps side by side read, as neighbouring pixels do by a convolution's taps, where
+ * sums, splats of those and B are more than the registers? LLVM would load each once, keep it from step to step, and
+ * spill sums, each of which then waits for memory. Of one vector of B, loads bound a step: there sharing is worth it.
+ */
+static bool shares_too_much(const struct sum *s)
+{
+    const struct ct *c = &s->g->c;
+    int64_t step = s->sa[c->nks - 1], row = s->row_sa, n = c->ks[c->nks - 1].n;
+    int64_t together = n != CT_DYN && n <= few_steps(s) ? n : steps_a_turn(s);
+    if (step < 1 || row < 1 || s->mr == 1 || s->cv == 1 || c->depth > 1 || c->by_lane)
+        return false;
+    bool shares = row % step == 0 ? row / step < together : step % row == 0 && step / row < s->mr;
+    return shares && s->mr * s->cv + s->cv + s->mr > em_cpu(s->g->e)->registers;
+}
+
 /*
  * Halves of both operands (dot.c) fill the registers beside the sums. LLVM orders the instructions of several steps so
  * that loads come early, and spills: such steps stand alone in their loop. So do many rows of one vector where there
@@ -327,7 +355,8 @@ static bool crowded(const struct sum *s)
 {
     const struct cpu_machine *m = em_cpu(s->g->e);
     bool halves = s->g->c.depth == 4 && !m->multiplies_bytes && !s->pairs && s->mr * s->cv >= 6;
-    return halves || (s->g->c.depth == 1 && m->registers == 16 && s->cv == 1 && s->mr > 8);
+    bool moves = s->g->c.depth == 1 && m->registers == 16 && s->cv == 1 && s->mr > 8;
+    return halves || moves || shares_too_much(s);
 }
 
 static int unroll_of(const struct sum *s)
@@ -337,7 +366,7 @@ static int unroll_of(const struct sum *s)
         return c->by_lane;
     if (crowded(s))
         return 1;
-    return s->mr * s->cv >= 16 ? 2 : 4; /* more only gives the scheduler room to spill */
+    return steps_a_turn(s);
 }
 
 static void start_fetch(struct sum *s, LLVMValueRef r0, LLVMValueRef b)
@@ -536,7 +565,7 @@ static void innermost_parts(struct sum *s, LLVMValueRef a, LLVMValueRef b, struc
 
 static void innermost(struct sum *s, int level, LLVMValueRef a, LLVMValueRef b)
 {
-    int64_t small = crowded(s) ? 1 : s->mr * s->cv >= 16 ? 3 : 8;
+    int64_t small = crowded(s) ? 1 : few_steps(s);
     struct em_span active = active_rows(s);
     if (active.lo == active.hi)
         return;
