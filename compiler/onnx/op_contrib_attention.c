@@ -35,7 +35,8 @@ static struct ir_value *allowed_range(struct imp *im, struct imp_attention *a, s
         return allowed;
     struct ir_value *start = per_sample(im, mask, ir_sub(c, n, batch), batch);
     if (starts == IR_MAYBE) {
-        struct ir_value *is_start = imp_bin(im, IR_eq, imp_dim_value(im, n), imp_dim_value(im, both));
+        struct ir_value *given = imp_dim_value(im, n), *of_both = imp_dim_value(im, both);
+        struct ir_value *is_start = imp_bin(im, IR_eq, given, of_both);
         start = imp_select(im, is_start, start, imp_int(im, TCC_I64, 0));
     }
     return imp_bin(im, IR_and, allowed, imp_bin(im, IR_ge, key, start));
