@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* contract_emit_int.h - what contract_emit.c (loops over a tile, packing) and contract_micro.c (register tile)
- * share. */
+/* contract_emit_int.h - what contract_emit.c (loops over a tile, packing), contract_micro.c (register tile) and
+ * contract_step.c (a step of its sum) share. */
 #ifndef TCC_CPU_CONTRACT_EMIT_INT_H
 #define TCC_CPU_CONTRACT_EMIT_INT_H
 

@@ -11,225 +11,11 @@
  * mr * cv multiply-adds. Loops of the sum carry the accumulators as phis. Where padding cuts rows off (start >= 0), the
  * guarded loop is unrolled and each tap runs only the rows that it has, known at compile time.
  */
-#include "compiler/cpu/contract_emit_int.h"
+#include "compiler/cpu/contract_step_int.h"
 #include "ir/ir.h"
 #include "base/mutant.h"
 
 #define SUM_PART 256
-
-/* State while one register tile's sum is emitted. */
-struct sum {
-    struct cg *g;
-    int mr, cv;
-    int64_t start;  /* constant first row, or CG_ALL_ROWS, CG_ONE_ROW */
-    int64_t row_sa; /* element stride of rows in A; CT_DYN: row_value */
-    LLVMValueRef row_value;
-    int64_t vec_off[CPU_TILE_VECTORS]; /* element offset in B of each vector */
-    int64_t sa[CT_MAX_K], sb[CT_MAX_K];
-    ir_expr ea[CT_MAX_K], eb[CT_MAX_K];
-    int64_t tap[CT_MAX_K];
-    int part_level;                  /* loop that parts of the sum are cut from, -1: none */
-    int64_t part;                    /* its points a part */
-    LLVMValueRef acc[CPU_TILE_SUMS]; /* row * cv + vector */
-    /* A's unsigned bytes are taken as signed ones, 128 less; of each vector of B what that makes too little, negated:
-     * it is summed here, or all that is (A is -128) */
-    bool shifted, sums_less, only_less;
-    bool pairs; /* sums have two lanes for each of the result's */
-    LLVMValueRef less[CPU_TILE_VECTORS];
-    /* Prefetch of the columns that come next, or NULL: `fetch` is an address among them, advanced by as much as b is
-     * ahead of b_start, shifted right by fetch_shift; fetch_lines lines each time, fetch_gap bytes apart. */
-    LLVMValueRef fetch, b_start;
-    int fetch_shift, fetch_lines;
-    int64_t fetch_gap;
-};
-
-LLVMValueRef cg_gep(struct cg *g, LLVMValueRef base, LLVMValueRef elements)
-{
-    return LLVMBuildGEP2(g->e->b, g->unit, base, &elements, 1, "");
-}
-
-LLVMValueRef cg_gepc(struct cg *g, LLVMValueRef base, int64_t elements)
-{
-    return elements ? cg_gep(g, base, em_i64(g->e, elements)) : base;
-}
-
-LLVMValueRef cg_step(struct cg *g, LLVMValueRef base, LLVMValueRef index, int64_t stride, ir_expr symbolic)
-{
-    LLVMValueRef s = stride != CT_DYN ? em_i64(g->e, stride) : em_expr(g->e, symbolic);
-    return cg_gep(g, base, LLVMBuildMul(g->e->b, index, s, ""));
-}
-
-void cg_bind_row(struct cg *g, LLVMValueRef row)
-{
-    for (int d = 0; d < g->c.k->ndims; d++)
-        if (g->c.collapsed >> d & 1)
-            em_bind(g->e, g->c.k->dims[d].var, d == g->c.row ? row : em_i64(g->e, 0));
-}
-
-void cg_bind_column(struct cg *g, LLVMValueRef x)
-{
-    struct em *e = g->e;
-    if (g->c.block < 0) {
-        for (int d = 0; d < g->c.k->ndims; d++)
-            if (g->c.columns >> d & 1)
-                em_bind(e, g->c.k->dims[d].var, d == g->c.vec ? x : em_i64(e, 0));
-        return;
-    }
-    LLVMValueRef w = em_i64(e, g->c.width);
-    em_bind(e, g->c.k->dims[g->c.block].var, LLVMBuildUDiv(e->b, x, w, ""));
-    em_bind(e, g->c.k->dims[g->c.vec].var, LLVMBuildURem(e->b, x, w, ""));
-}
-
-void cg_column_lanes(struct cg *g, LLVMValueRef x, int c)
-{
-    em_set_lanes(g->e, NULL, 1, NULL);
-    cg_bind_column(g, LLVMBuildAdd(g->e->b, x, em_i64(g->e, (int64_t)c * g->lanes), ""));
-    em_set_lanes(g->e, g->c.k->dims[g->c.vec].var, g->lanes, g->mask[c]);
-    g->e->aligned = g->aligned;
-}
-
-void cg_bind_k(struct cg *g, const LLVMValueRef *part, int which)
-{
-    struct em *e = g->e;
-    LLVMValueRef point[CT_MAX_K];
-    for (int i = 0; i < g->c.nks; i++) {
-        point[i] = LLVMBuildMul(e->b, part[i], em_i64(e, g->c.ks[i].step), "");
-        if (which && i == g->c.nks - 1)
-            point[i] = LLVMBuildAdd(e->b, point[i], em_i64(e, which), "");
-    }
-    for (int i = 0; i < g->c.nks; i++) {
-        LLVMValueRef v = em_i64(e, 0);
-        for (int j = 0; j < g->c.nks; j++)
-            if (g->c.ks[j].dim == g->c.ks[i].dim)
-                v = LLVMBuildAdd(e->b, v, LLVMBuildMul(e->b, point[j], em_i64(e, g->c.ks[j].scale), ""), "");
-        em_bind(e, g->c.k->dims[g->c.ks[i].dim].var, v);
-        em_bind(e, g->c.ks[i].var, point[i]);
-    }
-}
-
-/* What a step takes of A or B: elements, or groups of them. */
-static LLVMValueRef load_step(struct cg *g, LLVMValueRef p, int lanes, LLVMValueRef mask, int operand)
-{
-    if (g->c.depth > 1)
-        return cg_dot_load(g, p, lanes, operand);
-    return em_load(g->e, g->c.dtype, p, lanes, mask, NULL, operand);
-}
-
-/* A's of one row; more lanes than one are those of as many steps. */
-static LLVMValueRef load_row(struct sum *s, LLVMValueRef p, int lanes)
-{
-    struct cg *g = s->g;
-    LLVMValueRef less = em_int(em_vec(g->e->t_i32, lanes), (int)0x80808080);
-    if (s->only_less)
-        return less;
-    LLVMValueRef v = load_step(g, p, lanes, NULL, g->packed_a ? -1 : g->c.k->insns[g->c.load_a].operand);
-    return s->shifted && !cg_packs_signed(g) ? LLVMBuildXor(g->e->b, v, less, "") : v;
-}
-
-static LLVMValueRef row_at(struct sum *s, LLVMValueRef a, int64_t r)
-{
-    struct em *e = s->g->e;
-    return s->row_sa != CT_DYN ? cg_gepc(s->g, a, r * s->row_sa)
-           : r                 ? cg_gep(s->g, a, LLVMBuildMul(e->b, em_i64(e, r), s->row_value, ""))
-                               : a;
-}
-
-/* What a step takes of B. */
-static void load_columns(struct sum *s, LLVMValueRef b, LLVMValueRef *bv)
-{
-    struct cg *g = s->g;
-    int op_b = g->packed_b ? -1 : g->c.k->insns[g->c.load_b].operand;
-    for (int c = 0; c < s->cv; c++) {
-        LLVMValueRef mask = g->packed_b || g->c.panel ? NULL : g->mask[c];
-        bv[c] = load_step(g, cg_gepc(g, b, s->vec_off[c]), g->lanes, mask, op_b);
-        if (s->sums_less)
-            s->less[c] = cg_product(g, true, em_int(em_vec(g->e->t_i32, g->lanes), (int)0x80808080), bv[c], s->less[c]);
-    }
-}
-
-/* A's groups lie apart in halves; B's are taken apart, once for all rows. */
-static void step_halves(struct sum *s, LLVMValueRef a, const LLVMValueRef *bv, struct em_span rows)
-{
-    struct cg *g = s->g;
-    LLVMValueRef half[2][CPU_TILE_VECTORS];
-    for (int i = 0; i < 2 * s->cv; i++)
-        half[i % 2][i / 2] = cg_dot_half(g, bv[i / 2], i % 2);
-    for (int64_t r = rows.lo; r < rows.hi; r++) {
-        LLVMValueRef p = row_at(s, a, r);
-        for (int i = 0; i < 2; i++) {
-            LLVMValueRef av = em_splat(g->e, cg_dot_load(g, cg_gepc(g, p, (int64_t)i * g->per_step), 1, -1), g->lanes);
-            for (int c = 0; c < s->cv; c++)
-                s->acc[r * s->cv + c] = cpu_dot_halves(g->e, av, half[i][c], s->acc[r * s->cv + c]);
-        }
-    }
-}
-
-/* The same step in squares: two rows by half a vector of columns at a time. */
-static void step_squares(struct sum *s, LLVMValueRef a, LLVMValueRef b, struct em_span rows)
-{
-    struct cg *g = s->g;
-    int64_t lo = rows.lo / 2 * 2;
-    struct cg_pair pair[CPU_TILE_SUMS];
-    for (int64_t r = lo; r < rows.hi; r += 2) {
-        LLVMValueRef second = r + 1 < rows.hi ? row_at(s, a, r + 1) : NULL;
-        pair[r - lo] = cg_load_pair(g, r < rows.lo ? NULL : row_at(s, a, r), second);
-    }
-    for (int c = 0; c < 2 * s->cv; c++) {
-        int64_t at = s->vec_off[c / 2] + c % 2 * (g->lanes / 2) * g->per_step;
-        LLVMValueRef bv = cg_dot_load(g, cg_gepc(g, b, at), g->lanes, g->c.k->insns[g->c.load_b].operand);
-        for (int64_t r = lo; r < rows.hi; r += 2) {
-            LLVMValueRef *acc = &s->acc[(r + c % 2) * s->cv + c / 2];
-            *acc = cg_square_product(g, &pair[r - lo], bv, *acc);
-        }
-    }
-}
-
-/* One step of the sum for those rows. */
-static void step(struct sum *s, LLVMValueRef a, LLVMValueRef b, struct em_span rows)
-{
-    struct cg *g = s->g;
-    struct em *e = g->e;
-    LLVMValueRef bv[CPU_TILE_VECTORS];
-    if (rows.lo == rows.hi)
-        return;
-    if (g->c.square) {
-        step_squares(s, a, b, rows);
-        return;
-    }
-    load_columns(s, b, bv);
-    if (g->c.halves) {
-        step_halves(s, a, bv, rows);
-        return;
-    }
-    for (int64_t r = rows.lo; r < rows.hi; r++) {
-        LLVMValueRef av = em_splat(e, load_row(s, row_at(s, a, r), 1), g->lanes);
-        for (int c = 0; c < s->cv; c++)
-            s->acc[r * s->cv + c] = cg_product(g, s->shifted, av, bv[c], s->acc[r * s->cv + c]);
-    }
-}
-
-/* The i-th of steps along a level. */
-static void step_at(struct sum *s, int level, LLVMValueRef a, LLVMValueRef b, int64_t i, struct em_span rows)
-{
-    LLVMValueRef at_b = cg_gepc(s->g, b, i * s->sb[level]);
-    step(s, cg_gepc(s->g, a, i * s->sa[level]), at_b, rows);
-}
-
-/* Several steps: of each row one load of A, whose lanes they take one after the other. */
-static void steps_by_lane(struct sum *s, LLVMValueRef a, LLVMValueRef b, struct em_span rows)
-{
-    struct cg *g = s->g;
-    LLVMValueRef av[CPU_TILE_SUMS];
-    for (int64_t r = rows.lo; r < rows.hi; r++)
-        av[r] = load_row(s, row_at(s, a, r), g->c.by_lane);
-    for (int i = 0; i < g->c.by_lane; i++) {
-        LLVMValueRef bv[CPU_TILE_VECTORS];
-        load_columns(s, cg_gepc(g, b, i * s->sb[g->c.nks - 1]), bv);
-        for (int64_t r = rows.lo; r < rows.hi; r++)
-            for (int c = 0; c < s->cv; c++)
-                s->acc[r * s->cv + c] = cg_lane_product(g, s->shifted, av[r], i, bv[c], s->acc[r * s->cv + c]);
-    }
-}
 
 static LLVMValueRef offset_of(struct sum *s, LLVMValueRef base, int level, LLVMValueRef index, bool b)
 {
@@ -518,18 +304,18 @@ static void points(struct sum *s, LLVMValueRef a, LLVMValueRef b, struct em_rang
     fetch(s, pb);
     bool by_lane = g->c.by_lane && u > 1;
     if (by_lane)
-        steps_by_lane(s, pa, pb, active);
+        cg_sum_steps_by_lane(s, pa, pb, active);
     for (int i = 0; i < u && !by_lane; i++)
-        step_at(s, level, pa, pb, i, active);
+        cg_sum_step_at(s, level, pa, pb, i, active);
     carry_end(s, &l, active);
     if (n != CT_DYN) {
         for (int64_t i = MUTANT(161, n / u * u, n); i < n; i++)
-            step_at(s, level, a, b, i, active);
+            cg_sum_step_at(s, level, a, b, i, active);
     } else if (u > 1) {
         em_loop_begin(e, &l, parts.rest, em_i64(e, 1), "krest");
         carry(s, &l, active);
         LLVMValueRef other = offset_of(s, b, level, l.iv, true);
-        step(s, offset_of(s, a, level, l.iv, false), other, active);
+        cg_sum_step(s, offset_of(s, a, level, l.iv, false), other, active);
         carry_end(s, &l, active);
     }
 }
@@ -573,7 +359,7 @@ static void innermost(struct sum *s, int level, LLVMValueRef a, LLVMValueRef b)
     int64_t n = known_points(all);
     if (n != CT_DYN && n <= small && (s->sa[level] != CT_DYN && s->sb[level] != CT_DYN)) {
         for (int i = 0; i < n; i++)
-            step_at(s, level, a, b, i, active);
+            cg_sum_step_at(s, level, a, b, i, active);
         return;
     }
     (level == s->part_level ? innermost_parts : points)(s, a, b, all);
@@ -600,7 +386,7 @@ static void nest_unrolled(struct sum *s, int level, LLVMValueRef a, LLVMValueRef
         if (level < g->c.nks - 1)
             nest(s, level + 1, ai, bi);
         else
-            step(s, ai, bi, active_rows(s));
+            cg_sum_step(s, ai, bi, active_rows(s));
         if (parts && (i % s->part == s->part - 1 || i == n - 1))
             part_end(s, so_far);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* window_int.h - what a sliding window is: found by window_find.c, made code by window.c. */
-#ifndef TCCC_CPU_WINDOW_INT_H
-#define TCCC_CPU_WINDOW_INT_H
+#ifndef TCC_CPU_WINDOW_INT_H
+#define TCC_CPU_WINDOW_INT_H
 
 #include "compiler/cpu/emit_int.h"
 #include "ir/ir.h"
