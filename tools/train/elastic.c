@@ -21,7 +21,7 @@ struct place {
     int64_t done, epoch, batch, resumed, worse, flat, runs;
     uint64_t seed, first_seed, flags;
     double best_loss, resumed_rate, base_rate, best;
-    int32_t fresh, told; /* has no state yet; step is of a step */
+    int64_t fresh; /* has no state yet */
     struct step_result step;
 };
 
@@ -45,7 +45,6 @@ static struct place place_of(struct trainer *t)
                       .base_rate = t->base_rate,
                       .best = t->control.best,
                       .fresh = t->joins,
-                      .told = t->done > t->done_at_start,
                       .step = t->last};
     char text[400];
 

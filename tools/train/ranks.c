@@ -284,10 +284,10 @@ void ranks_flags(const struct trainer *t, char *text, size_t size)
     snprintf(text, size,
              "batch %" PRId64 ", %" PRId64 " samples, %" PRId64 " epochs, %" PRId64
              " steps, shuffle %d, evaluation every %" PRId64 ", sharded %d, checkpoint every %" PRId64
-             ", parts %d, %d per execution, %s %016" PRIx64,
+             ", parts %d, %d per execution, %016" PRIx64 " %s",
              t->fixed_batch ? 0 : t->global_batch, t->data.samples, t->epochs, t->steps, t->sampler.shuffle,
              t->eval_every, !strcmp(option_text(t->o, OPT_eval, "rank0"), "sharded"), t->checkpoint_every,
-             option_set(t->o, OPT_partial), t->per_execution, tccrt_name(t->m.artifact), tccrt_digest(t->m.artifact));
+             option_set(t->o, OPT_partial), t->per_execution, tccrt_digest(t->m.artifact), tccrt_name(t->m.artifact));
 }
 
 int ranks_agree(struct trainer *t)
