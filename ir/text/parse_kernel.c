@@ -23,7 +23,7 @@ struct reader {
     VEC(struct kn_insn) insns;
     VEC(struct kn_stage) stages;
     VEC(struct kn_requirement) required;
-    bool sizes;
+    bool sizes, no_roles;
 };
 
 static int find_label(const struct label *at, int n, const char *name)
@@ -439,6 +439,8 @@ static bool read_roles(struct reader *r)
     struct kn_roles *to = &r->k->roles;
     const char *name;
     int form = KN_NO_FORM + 1;
+    if ((r->no_roles = lex_take_word(p, "none")))
+        return true;
     if (!lex_ident(p, &name))
         return false;
     while (form < KN_NFORMS && strcmp(kn_forms[form].name, name) != 0)
@@ -611,7 +613,7 @@ bool parse_kernel(struct parser *p, struct kn_kernel **out)
         kn_find_sizes(p->ctx, k);
     if (!kn_verify_kernel(p->ctx, k))
         return false;
-    if (!k->roles.form) /* of a text without them */
+    if (!k->roles.form && !r.no_roles) /* of a text without them */
         kn_find_roles(k, &k->roles);
     return k->schedule.how || kn_verify_answers(p->ctx, k);
 }

@@ -267,8 +267,11 @@ static void print_roles(FILE *out, const struct kn_kernel *k)
 {
     struct kn_roles r = k->roles;
     const char *before = " (";
-    if (!r.form)
+    if (!r.form) {
+        if (k->schedule.how && kn_find_roles(k, &r)) /* a template that asks for none has forgotten them */
+            fputs("  roles none\n", out);
         return;
+    }
     fprintf(out, "  roles %s", kn_forms[r.form].name);
     for (const struct kn_role_row *row = kn_forms[r.form].roles; row->name; row++) {
         int n = row->n; /* without those at the end that nobody plays */
