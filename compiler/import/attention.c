@@ -239,6 +239,8 @@ struct ir_value *imp_attend(struct imp *im, struct imp_attention *a)
     struct imp_heads heads;
     if (!a->q || !a->k || !a->v || !head_ratio(im, a->q, a->k, &heads))
         return NULL;
+    if (!imp_is_float(a->q) || !imp_is_float(a->k) || !imp_is_float(a->v))
+        return imp_bad(im, "attention of %s; floats are expected", ir_type_text(im->ctx, a->q->type)), NULL;
     enum tcc_dtype to = imp_dtype(a->q), in = computed_in(a);
     struct ir_value *scale = forms[a->form].scaled == BOTH ? imp_head_scale(im, a->q, a->scale, true) : NULL;
     struct ir_value *q = imp_cast(im, a->q, in), *k = imp_cast(im, imp_repeat_heads(im, a->k, &heads), in),
