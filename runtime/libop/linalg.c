@@ -12,11 +12,14 @@
 
 int lib_stack(struct tcc_lib_call *call, int i, bool square, struct lib_stack *s)
 {
-    int status = lib_need(call, i, -1, LIB_NUMBER, &s->t), rank;
+    const struct tcc_tensor *t;
+    int status = lib_need(call, i, -1, LIB_NUMBER, &t), rank;
 
+    *s = (struct lib_stack){0}; /* sizes are read in front of the status here and there */
     if (status)
         return status;
-    rank = (int)s->t->rank;
+    s->t = t;
+    rank = (int)t->rank;
     if (rank < 2)
         return LIB_FAIL(call, "operand %d: matrices expected", i);
     s->m = s->t->dims[rank - 2];
