@@ -403,6 +403,16 @@ void ir_remove(struct ir_node *n)
     take_out(n);
 }
 
+bool ir_replace(struct ir_node *n, struct ir_value *v)
+{
+    if (!v)
+        return false;
+    v->name = n->out[0]->name;
+    ir_replace_uses(n->out[0], v);
+    ir_remove(n);
+    return true;
+}
+
 void ir_move_before(struct ir_node *n, struct ir_node *before)
 {
     if (n == before)

@@ -551,6 +551,8 @@ void ir_set_attr(struct ir_node *n, struct ir_attr a);                          
 
 /* Changing the graph. */
 void ir_replace_uses(struct ir_value *from, struct ir_value *to);
+/* v comes in place of n's only result, with its name, and n goes. False, and nothing, where v is NULL. */
+bool ir_replace(struct ir_node *n, struct ir_value *v);
 void ir_set_operand(struct ir_node *n, int i, struct ir_value *v);
 void ir_add_operand(struct ir_node *n, struct ir_value *v);
 /* operands from `at` on move up by one */

@@ -5,13 +5,13 @@
 
 #include "passes/pass.h"
 
-/* Products become such of the type that the machine multiplies in (struct pass_machine's product_type). False: no
- * memory. */
 /* attention.c: results of that ATTENTION node that the machine has no kernel for, spelled out in front of it. False
  * after a diagnostic. */
 bool legalise_attention(struct pass_run *r, struct ir_builder *b, struct ir_node *n);
 /* symbols.c: symbols that a run binds are bound by one node each. False after a diagnostic. */
 bool legalise_symbols(struct ir_module *m);
+/* Products become such of the type that the machine multiplies in (struct pass_machine's product_type). False: no
+ * memory. */
 bool legalise_operands(struct pass_run *r, struct ir_func *f, struct ir_block *block);
 
 /* mx.c: what products round to MX formats, by ops of floats where the machine can't. False after a diagnostic. */

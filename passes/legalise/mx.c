@@ -13,17 +13,14 @@ static struct ir_value *scales(struct ir_builder *b, struct ir_value *x, int64_t
 {
     enum { LEAST = -127 };
     struct ir_value *top = ir_unary(b, IR_abs, x);
-    top = top ? ir_build1(b, IR_reduce_max, 1, &top,
-                          IR_ATTRS(ir_attr_ints(IR_ATTR_axes, 1, &axis), ir_attr_i(IR_ATTR_keepdims, 1)))
-              : NULL;
-    top = top ? ir_build1(b, IR_cast, 1, &top,
-                          IR_ATTRS(ir_attr_dtype(IR_ATTR_to, TCC_F8E8M0), ir_attr_s(IR_ATTR_round_mode, "down")))
-              : NULL;
+    top = ir_build1(b, IR_reduce_max, 1, &top,
+                    IR_ATTRS(ir_attr_ints(IR_ATTR_axes, 1, &axis), ir_attr_i(IR_ATTR_keepdims, 1)));
+    top = ir_build1(b, IR_cast, 1, &top,
+                    IR_ATTRS(ir_attr_dtype(IR_ATTR_to, TCC_F8E8M0), ir_attr_s(IR_ATTR_round_mode, "down")));
     struct ir_value *by = ir_constant_f(b, TCC_F32, ldexp(1, -tcc_mx_exponent(to))),
                     *least = ir_constant_f(b, TCC_F32, ldexp(1, LEAST));
-    top = top ? ir_cast_to(b, top, TCC_F32) : NULL;
-    top = top && by ? ir_binary(b, IR_mul, top, by) : NULL;
-    return top && least ? ir_binary(b, IR_max, top, least) : NULL;
+    top = ir_binary(b, IR_mul, ir_cast_to(b, top, TCC_F32), by);
+    return ir_binary(b, IR_max, top, least);
 }
 
 static struct ir_value *rounded(struct ir_builder *b, struct ir_value *x, int axis, enum tcc_dtype to)
@@ -34,15 +31,12 @@ static struct ir_value *rounded(struct ir_builder *b, struct ir_value *x, int ax
         dims[i + (i > axis)] = x->type->dim[i];
     dims[axis] = ir_floordiv(b->ctx, x->type->dim[axis], group);
     dims[axis + 1] = group;
-    struct ir_value *wide = ir_cast_to(b, x, TCC_F32);
-    wide = wide ? ir_reshape_to(b, wide, rank + 1, dims) : NULL;
-    struct ir_value *scale = wide ? scales(b, wide, axis + 1, to) : NULL;
-    struct ir_value *y = scale ? ir_binary(b, IR_div, wide, scale) : NULL;
-    y = y ? ir_cast_to(b, y, to) : NULL;
-    y = y ? ir_cast_to(b, y, TCC_F32) : NULL;
-    y = y ? ir_binary(b, IR_mul, y, scale) : NULL;
-    y = y ? ir_reshape_to(b, y, rank, x->type->dim) : NULL;
-    return y ? ir_cast_to(b, y, (enum tcc_dtype)x->type->dtype) : NULL;
+    struct ir_value *wide = ir_reshape_to(b, ir_cast_to(b, x, TCC_F32), rank + 1, dims);
+    struct ir_value *scale = scales(b, wide, axis + 1, to);
+    struct ir_value *y = ir_cast_to(b, ir_binary(b, IR_div, wide, scale), to);
+    y = ir_binary(b, IR_mul, ir_cast_to(b, y, TCC_F32), scale);
+    y = ir_reshape_to(b, y, rank, x->type->dim);
+    return ir_cast_to(b, y, (enum tcc_dtype)x->type->dtype);
 }
 
 static bool spell_out(struct ir_func *f, struct ir_node *n)
@@ -62,13 +56,7 @@ static bool spell_out(struct ir_func *f, struct ir_node *n)
     for (int i = 0; i < n->nattrs; i++)
         if (n->attrs[i].key != IR_ATTR_mx)
             attrs[nattrs++] = n->attrs[i];
-    struct ir_value *y = ir_build1(&b, IR_matmul, 2, in, attrs);
-    if (!y)
-        return false;
-    y->name = n->out[0]->name;
-    ir_replace_uses(n->out[0], y);
-    ir_remove(n);
-    return true;
+    return ir_replace(n, ir_build1(&b, IR_matmul, 2, in, attrs));
 }
 
 bool legalise_mx(struct pass_run *r, struct ir_func *f, struct ir_block *block)

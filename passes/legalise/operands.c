@@ -207,13 +207,7 @@ static struct ir_value *product(struct ir_builder *b, const struct ir_node *n, i
 /* Puts `wide`, of f32, in place of n's result. */
 static bool put(struct ir_builder *b, struct ir_node *n, struct ir_value *wide)
 {
-    struct ir_value *result = wide ? ir_cast_to(b, wide, (enum tcc_dtype)n->out[0]->type->dtype) : NULL;
-    if (!result)
-        return false;
-    result->name = n->out[0]->name;
-    ir_replace_uses(n->out[0], result);
-    ir_remove(n);
-    return true;
+    return ir_replace(n, ir_cast_to(b, wide, (enum tcc_dtype)n->out[0]->type->dtype));
 }
 
 static bool small(const struct ir_value *v)

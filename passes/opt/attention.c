@@ -359,12 +359,7 @@ static bool put_logarithms(struct pass_run *r, struct ir_node *n)
                                     IR_ATTRS(ir_attr_f(IR_ATTR_scale, ir_get_f(n, IR_ATTR_scale, 1)),
                                              ir_attr_i(IR_ATTR_causal, ir_get_i(n, IR_ATTR_causal, 0)),
                                              ir_attr_s(IR_ATTR_mode, ir_get_s(n, IR_ATTR_mode, "zero"))));
-    if (!with)
-        return false;
-    with->out[0]->name = n->out[0]->name;
-    ir_replace_uses(n->out[0], with->out[0]);
-    ir_remove(n);
-    return true;
+    return with && ir_replace(n, with->out[0]);
 }
 
 static bool each_attention(struct pass_run *r, struct ir_block *block)

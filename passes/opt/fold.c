@@ -199,12 +199,7 @@ static bool fold_exprs(struct folder *f, struct ir_node *n)
                           (char *)(uintptr_t)data->data + i * tcc_dtype_bytes((enum tcc_dtype)t->dtype), values[i]);
         v = data ? ir_constant(&f->b, data) : NULL;
     }
-    if (!v || v->type != t)
-        return false;
-    v->name = n->out[0]->name;
-    ir_replace_uses(n->out[0], v);
-    ir_remove(n);
-    return true;
+    return v && v->type == t && ir_replace(n, v);
 }
 
 /* -- The pass ---------------------------------------------------------------------------------------------------- */

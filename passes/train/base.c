@@ -269,10 +269,7 @@ static int replace_constants(struct ir_func *f, const struct base *base)
             continue;
         struct ir_builder b = {.ctx = f->module->ctx, .func = f, .block = n->block, .before = n};
         struct ir_value *v = decoded(&b, w);
-        v->name = n->out[0]->name;
-        ir_replace_uses(n->out[0], v);
-        ir_remove(n);
-        count++;
+        count += ir_replace(n, v);
     }
     return count;
 }

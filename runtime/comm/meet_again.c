@@ -149,13 +149,7 @@ static void hear_all(struct tcr_meeting *m, struct tcr_meeting *before, double u
     struct pollfd *ready = calloc((size_t)m->nlines + 1, sizeof *ready);
 
     while (ready && awaits(m, before) && tcr_seconds() < until) {
-        nfds_t n = 0;
-
-        ready[n++] = (struct pollfd){.fd = m->listening, .events = POLLIN};
-        for (int i = 0; i < m->nlines; i++)
-            if (m->lines[i].fd >= 0)
-                ready[n++] = (struct pollfd){.fd = m->lines[i].fd, .events = POLLIN};
-        poll(ready, n, 10);
+        tcr_meet_wait(m, ready, 10);
         for (int i = 0; i < m->nlines; i++)
             if (m->lines[i].fd >= 0)
                 tcr_meet_serve(m, &m->lines[i], m->job, &until);

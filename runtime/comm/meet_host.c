@@ -335,6 +335,17 @@ unsigned char *tcr_meet_table(const struct tcr_meeting *m, size_t *bytes)
     return table;
 }
 
+void tcr_meet_wait(const struct tcr_meeting *m, struct pollfd *ready, int milliseconds)
+{
+    nfds_t n = 0;
+
+    ready[n++] = (struct pollfd){.fd = m->listening, .events = POLLIN};
+    for (int i = 0; i < m->nlines; i++)
+        if (m->lines[i].fd >= 0)
+            ready[n++] = (struct pollfd){.fd = m->lines[i].fd, .events = POLLIN};
+    poll(ready, n, milliseconds);
+}
+
 /* Until all cards are there, the time is over or something is wrong (m->why). Once those who are there have been told
  * what is wrong, until all others have come, who are told, too. */
 static void receive_cards(struct tcr_meeting *m, uint64_t job, double until)
@@ -342,13 +353,7 @@ static void receive_cards(struct tcr_meeting *m, uint64_t job, double until)
     struct pollfd *ready = calloc((size_t)m->nlines + 1, sizeof *ready);
 
     while (ready && m->ncards < m->size && (!*m->why || m->told) && !m->yields && tcr_seconds() < until) {
-        nfds_t n = 0;
-
-        ready[n++] = (struct pollfd){.fd = m->listening, .events = POLLIN};
-        for (int i = 0; i < m->nlines; i++)
-            if (m->lines[i].fd >= 0)
-                ready[n++] = (struct pollfd){.fd = m->lines[i].fd, .events = POLLIN};
-        poll(ready, n, 50);
+        tcr_meet_wait(m, ready, 50);
         for (int i = 0; i < m->nlines && (!*m->why || m->told); i++)
             if (m->lines[i].fd >= 0)
                 tcr_meet_serve(m, &m->lines[i], job, &until);

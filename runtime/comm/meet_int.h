@@ -14,6 +14,8 @@
 #ifndef TCC_RUNTIME_COMM_MEET_INT_H
 #define TCC_RUNTIME_COMM_MEET_INT_H
 
+#include <poll.h>
+
 #include "runtime/comm/comm_int.h"
 #include "runtime/comm/mac.h"
 
@@ -108,6 +110,8 @@ int tcr_meet_read_table(struct tcr_meeting *m, struct line *l);
 /* The parts that a meeting of an elastic world is made of, too. */
 int tcr_meet_open_door(const struct tcr_launch *l, bool anywhere, int *port);   /* port: of MEET_PORTS */
 void tcr_meet_let_in(struct tcr_meeting *m);
+/* Waits until somebody comes or says something, at most so long; ready: room for one more than all lines. */
+void tcr_meet_wait(const struct tcr_meeting *m, struct pollfd *ready, int milliseconds);
 /* A process that must not take part; the text is what it fails with. */
 void tcr_meet_refuse(struct line *l, uint32_t kind, const char *why);
 unsigned char *tcr_meet_table(const struct tcr_meeting *m, size_t *bytes);
