@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* job_int.h - a compilation under way: what compile.c, machines.c and codegen.c share. */
+/* job_int.h - a compilation under way: what compile.c and the files of its steps share. */
 #ifndef TCCC_JOB_INT_H
 #define TCCC_JOB_INT_H
 
@@ -59,6 +59,12 @@ struct job {
 bool job_wants(const struct tccc_options *o, const char *dump);      /* is it one of --dump-ir's? */
 /* The reproducer is there while code is generated, and afterwards where that went wrong. */
 void job_write_graph(const struct job *j);
+/* compile.c: to the caller, `user` his options: a message; what is being done, and how much of it has been. */
+void job_message(void *user, const struct ir_message *message);
+void job_progress(const struct job *j, const char *what, double fraction);
+/* job_passes.c: j->module becomes the training step that the options say; then kernels and a plan. */
+bool job_build_training(struct job *j);
+bool job_run_passes(struct job *j);
 
 /* machines.c: j->target, made and host; false after a diagnostic, with j->status. All architectures, for the cache. */
 bool job_choose_target(struct job *j);

@@ -48,6 +48,7 @@ enum {
 #define FA_LOG2_E 1.44269504088896340736
 /* of a block's pool: what all machines have; a warpgroup, one thread of which sends */
 enum { FA_MOST_BYTES = 99 << 10, FA_SENDING = 128 };
+enum { FA_ALIGN = 1024 };                    /* of sides: the pattern of the swizzle */
 
 /* What a tile of an operand is in shared memory: rows along d or e. */
 struct fa_side {
@@ -203,6 +204,8 @@ void fa_gradient_tile(struct fa *a);         /* attention_grad.c */
 void fa_begin_pieces(struct fa *a);
 void fa_piece(struct fa *a, LLVMValueRef *from, LLVMValueRef *to);
 void fa_keep_piece(struct fa *a);
+/* attention_shape.c. The sides that there are, at most four; how many. */
+int fa_sides(struct fa_shape *s, struct fa_side **side);
 /* False: the kernel is none that the template takes. */
 bool cuda_attention_shape(struct ir_ctx *ctx, const struct kn_kernel *k, struct fa_shape *s);
 

@@ -223,16 +223,22 @@ void drv_drain(CUcontext ctx);                                       /* everythi
 /* drv_run.c: executes; modelled seconds. again: it is not over */
 double drv_run(struct drv_work *w, struct drv_op *op, bool *again);
 
-/* -- Streams and capture (drv_stream.c) -- */
+/* -- Streams (drv_stream.c) and their capture (drv_capture.c) -- */
 /* default handles become streams of the current context */
 CUresult drv_stream(CUstream handle, CUstream *s);
 /* into the stream, or as a node of its capture; takes w */
 CUresult drv_enqueue(CUstream s, struct drv_work *w, bool wait);
-/* an unsafe call while a capture is going on; breaks it */
-bool drv_capture_forbids(void);
 void drv_stream_drop(CUstream s);
 void drv_event_drop(CUevent e);
 CUresult drv_stream_wait(CUstream s);
+/* Whether a blocking stream of it is being captured, which what the legacy stream is given breaks. */
+bool drv_ties_capture(CUcontext ctx);
+/* an unsafe call while a capture is going on; breaks it */
+bool drv_capture_forbids(void);
+void drv_capture_unref(struct drv_capture *c);
+CUresult drv_capture_breaks(struct drv_capture *c, CUresult why);    /* what is captured is lost; gives `why` */
+void drv_nodes_free(struct drv_nodes *n);
+bool drv_nodes_set(struct drv_nodes *to, const struct drv_nodes *from);
 
 /* -- Graphs (drv_graph.c) -- */
 CUgraph drv_graph_new(void);

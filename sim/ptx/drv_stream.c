@@ -1,48 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streams, events and stream capture (CUDA Driver API, "Stream management", "Event management"; CUDA C++ Programming
- * Guide, "Stream Capture"). The legacy stream waits for all blocking streams of its context, and they for it. While a
- * stream is being captured its calls become nodes of a graph; an event recorded there carries the nodes it stands for,
- * and a stream that waits for it joins the capture.
+ * Streams and events (CUDA Driver API, "Stream management", "Event management"). The legacy stream waits for all
+ * blocking streams of its context, and they for it. While a stream is being captured (drv_capture.c) its calls become
+ * nodes of a graph; an event recorded there carries the nodes it stands for, and a stream that waits for it joins the
+ * capture.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "sim/ptx/drv_int.h"
-
-static __thread int thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
-
-static void nodes_free(struct drv_nodes *n)
-{
-    free(n->at);
-    *n = (struct drv_nodes){0};
-}
-
-static bool nodes_set(struct drv_nodes *to, const struct drv_nodes *from)
-{
-    to->n = 0;
-    for (int k = 0; k < from->n; k++)
-        if (!drv_nodes_add(to, from->at[k]))
-            return false;
-    return true;
-}
-
-static void capture_unref(struct drv_capture *c)
-{
-    if (!c || --c->refs)
-        return;
-    if (c->graph)
-        drv_graph_unref(c->graph);
-    free(c);
-}
-
-static CUresult end_of_capture(struct drv_capture *c, CUresult why)
-{
-    c->broken = true;
-    return why;
-}
-
-/* -- Streams -- */
 
 static CUstream per_thread(CUcontext ctx)
 {
@@ -71,7 +37,7 @@ static bool blocks(const struct CUstream_st *s)
 }
 
 /* A use of the legacy stream while a blocking stream of its context is being captured would tie them together. */
-static bool ties_capture(CUcontext ctx)
+bool drv_ties_capture(CUcontext ctx)
 {
     for (CUstream s = ctx->streams; s; s = s->next)
         if (s->capture && blocks(s)) {
@@ -122,7 +88,7 @@ CUresult drv_enqueue(CUstream s, struct drv_work *w, bool wait)
     drv_next_work(w);
     if (c && (c->broken || wait || w->kind == WORK_FREE)) {
         CUresult r = c->broken ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
-                               : end_of_capture(c, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+                               : drv_capture_breaks(c, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
         drv_work_free(w);
         return r;
     }
@@ -132,7 +98,7 @@ CUresult drv_enqueue(CUstream s, struct drv_work *w, bool wait)
         s->tips.n = 0;
         return r ? r : drv_nodes_add(&s->tips, node) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
     }
-    if (s->legacy && ties_capture(s->ctx)) {
+    if (s->legacy && drv_ties_capture(s->ctx)) {
         drv_work_free(w);
         return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
     }
@@ -152,8 +118,8 @@ CUresult drv_stream_wait(CUstream s)
 {
     CUcontext ctx = s->ctx;
     if (s->capture)
-        return end_of_capture(s->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-    if (s->legacy && ties_capture(s->ctx))
+        return drv_capture_breaks(s->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    if (s->legacy && drv_ties_capture(s->ctx))
         return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
     if (s->legacy) { /* it stands for the blocking ones, too */
         struct drv_deps deps = {0};
@@ -196,9 +162,9 @@ void drv_stream_drop(CUstream s)
         *at = s->next;
     if (s->capture) {
         s->capture->broken = true;
-        capture_unref(s->capture);
+        drv_capture_unref(s->capture);
     }
-    nodes_free(&s->tips);
+    drv_nodes_free(&s->tips);
     drv_unref(s->last);
     s->magic = 0;
     s->last = NULL;
@@ -240,8 +206,8 @@ static CUresult query(CUstream handle)
     if (r)
         return r;
     if (s->capture)
-        return end_of_capture(s->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-    if (s->legacy && ties_capture(s->ctx))
+        return drv_capture_breaks(s->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    if (s->legacy && drv_ties_capture(s->ctx))
         return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
     for (CUstream t = s->legacy ? s->ctx->streams : NULL; t && !r; t = t->next)
         r = blocks(t) ? ask(t->last, s->ctx) : CUDA_SUCCESS;
@@ -286,8 +252,8 @@ API(cuEventCreate, NEED_CTX, (CUevent * event, unsigned flags), event_create(eve
 static void event_clear(CUevent e)
 {
     drv_unref(e->op);
-    capture_unref(e->capture);
-    nodes_free(&e->tips);
+    drv_capture_unref(e->capture);
+    drv_nodes_free(&e->tips);
     e->op = NULL;
     e->capture = NULL;
 }
@@ -329,7 +295,7 @@ static CUresult record(CUevent e, CUstream handle, unsigned flags)
         event_clear(e);
         e->capture = s->capture;
         e->capture->refs++;
-        return nodes_set(&e->tips, &s->tips) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+        return drv_nodes_set(&e->tips, &s->tips) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
     }
     struct drv_work w = {.kind = WORK_MARK};
     r = drv_enqueue(s, &w, false);
@@ -415,10 +381,10 @@ static CUresult wait_captured(CUstream s, CUevent e)
     if (c->broken || c->over)
         return c->over ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     if (s->legacy)
-        return end_of_capture(c, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+        return drv_capture_breaks(c, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
     if (s->capture && s->capture != c) {
         s->capture->broken = true;
-        return end_of_capture(c, CUDA_ERROR_STREAM_CAPTURE_MERGE);
+        return drv_capture_breaks(c, CUDA_ERROR_STREAM_CAPTURE_MERGE);
     }
     if (!s->capture) {
         s->capture = c;
@@ -446,8 +412,8 @@ static CUresult wait_event(CUstream handle, CUevent e, unsigned flags)
     if (!e->op)
         return CUDA_SUCCESS;
     if (s->capture)
-        return end_of_capture(s->capture, CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
-    if (s->legacy && ties_capture(s->ctx))
+        return drv_capture_breaks(s->capture, CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
+    if (s->legacy && drv_ties_capture(s->ctx))
         return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
     struct drv_work w = {.kind = WORK_MARK};
     r = stream_deps(s, &deps);
@@ -473,7 +439,7 @@ static CUresult outside(CUstream handle, const struct ptx_outside_work *given)
     if (r || !given || !given->poll || !given->time || !given->drop)
         return r ? r : CUDA_ERROR_INVALID_VALUE;
     if (s->capture)
-        return end_of_capture(s->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+        return drv_capture_breaks(s->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     w.outside = *given;
     w.outside.drop = NULL; /* the caller's, until the work is taken */
     r = drv_enqueue(s, &w, false);
@@ -482,135 +448,3 @@ static CUresult outside(CUstream handle, const struct ptx_outside_work *given)
     return r;
 }
 API(ptx_driver_outside, NEED_CTX, (CUstream stream, const struct ptx_outside_work *w), outside(stream, w))
-
-/* -- Capture -- */
-
-static CUresult begin(CUstream handle, int mode)
-{
-    CUstream s;
-    CUresult r = drv_stream(handle, &s);
-    if (r || mode < 0 || mode > CU_STREAM_CAPTURE_MODE_RELAXED)
-        return r ? r : CUDA_ERROR_INVALID_VALUE;
-    if (s->legacy)
-        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    if (s->capture)
-        return CUDA_ERROR_ILLEGAL_STATE;
-    struct drv_capture *c = calloc(1, sizeof *c);
-    if (!c || !(c->graph = drv_graph_new())) {
-        free(c);
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    c->origin = s;
-    c->ctx = s->ctx;
-    c->mode = mode;
-    c->refs = 1;
-    c->thread = pthread_self();
-    c->next = drv.captures;
-    drv.captures = c;
-    s->capture = c;
-    s->tips.n = 0;
-    return CUDA_SUCCESS;
-}
-API(cuStreamBeginCapture_v2, NEED_CTX, (CUstream stream, int mode), begin(stream, mode))
-
-/* Streams that joined and whose work the origin's last nodes do not wait for. */
-static bool unjoined(const struct drv_capture *c)
-{
-    bool reached[4096] = {false}, found = false;
-    int n = c->graph->nodes.n < 4096 ? c->graph->nodes.n : 4096;
-    for (int k = 0; k < c->origin->tips.n; k++)
-        if (c->origin->tips.at[k]->number < n)
-            reached[c->origin->tips.at[k]->number] = true;
-    for (int k = n - 1; k >= 0; k--) /* dependencies of captured nodes come before them */
-        for (int j = 0; reached[k] && j < c->graph->nodes.at[k]->deps.n; j++)
-            reached[c->graph->nodes.at[k]->deps.at[j]->number] = true;
-    for (CUstream s = c->ctx->streams; s; s = s->next)
-        for (int k = 0; s->capture == c && k < s->tips.n; k++)
-            found |= s->tips.at[k]->number < n && !reached[s->tips.at[k]->number];
-    return found;
-}
-
-static void leave(struct drv_capture *c)
-{
-    struct drv_capture **at = &drv.captures;
-    while (*at && *at != c)
-        at = &(*at)->next;
-    if (*at)
-        *at = c->next;
-    c->over = true;
-    for (CUstream s = c->ctx->streams; s; s = s->next)
-        if (s->capture == c) {
-            s->capture = NULL;
-            nodes_free(&s->tips);
-            capture_unref(c);
-        }
-}
-
-static CUresult end(CUstream handle, CUgraph *graph)
-{
-    CUstream s;
-    CUresult r = drv_stream(handle, &s);
-    if (r || !graph)
-        return r ? r : CUDA_ERROR_INVALID_VALUE;
-    struct drv_capture *c = s->capture;
-    *graph = NULL;
-    if (!c)
-        return CUDA_ERROR_ILLEGAL_STATE;
-    if (c->origin != s)
-        return end_of_capture(c, CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
-    if (c->mode != CU_STREAM_CAPTURE_MODE_RELAXED && !pthread_equal(c->thread, pthread_self()))
-        return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
-    r = c->broken     ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
-        : unjoined(c) ? CUDA_ERROR_STREAM_CAPTURE_UNJOINED
-                      : CUDA_SUCCESS;
-    if (!r) {
-        *graph = c->graph;
-        c->graph->refs++;
-    }
-    leave(c);
-    return r;
-}
-API(cuStreamEndCapture, NEED_CTX, (CUstream stream, CUgraph *graph), end(stream, graph))
-
-static CUresult capturing(CUstream handle, int *status)
-{
-    CUstream s;
-    CUresult r = drv_stream(handle, &s);
-    if (r || !status)
-        return r ? r : CUDA_ERROR_INVALID_VALUE;
-    if (s->legacy && ties_capture(s->ctx))
-        return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
-    *status = !s->capture          ? CU_STREAM_CAPTURE_STATUS_NONE
-              : s->capture->broken ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
-                                   : CU_STREAM_CAPTURE_STATUS_ACTIVE;
-    return CUDA_SUCCESS;
-}
-API(cuStreamIsCapturing, NEED_CTX, (CUstream stream, int *status), capturing(stream, status))
-
-static CUresult exchange(int *mode)
-{
-    if (!mode || *mode < 0 || *mode > CU_STREAM_CAPTURE_MODE_RELAXED)
-        return CUDA_ERROR_INVALID_VALUE;
-    int before = thread_mode;
-    thread_mode = *mode;
-    *mode = before;
-    return CUDA_SUCCESS;
-}
-API(cuThreadExchangeStreamCaptureMode, NEED_INIT, (int *mode), exchange(mode))
-
-bool drv_capture_forbids(void)
-{
-    for (struct drv_capture *c = drv.captures; c; c = c->next) {
-        bool own = pthread_equal(c->thread, pthread_self());
-        bool counts = thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED ? false
-                      : thread_mode == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
-                          ? own && c->mode != CU_STREAM_CAPTURE_MODE_RELAXED
-                      : own ? c->mode != CU_STREAM_CAPTURE_MODE_RELAXED
-                            : c->mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
-        if (counts) {
-            c->broken = true;
-            return true;
-        }
-    }
-    return false;
-}

@@ -245,7 +245,11 @@ int ptx_registers(const struct ptx_func *f);                          /* an esti
 void ptx_decode(struct ptx_parse *p);                                /* p->st becomes the next instruction of p->f */
 void ptx_flow(struct ptx_parse *p, struct ptx_func *f);
 
-/* What decode functions use (decode.c). */
+/* What decode functions use (operands.c). */
+struct ptx_op ptx_constant(struct ptx_parse *p, uint64_t value, int bytes);
+struct ptx_op ptx_register_op(struct ptx_parse *p, const char *name);
+/* Of at least the type's width; `exact`: of just that. */
+struct ptx_op ptx_source_of(struct ptx_parse *p, const struct ptx_operand *o, enum ptx_type type, bool exact);
 bool ptx_take(struct ptx_parse *p, const char *modifier);
 enum ptx_type ptx_take_type(struct ptx_parse *p);
 enum ptx_type ptx_type_named(const char *text, size_t n);
