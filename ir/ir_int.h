@@ -83,6 +83,8 @@ bool ir_poly_of(struct ir_poly *p, ir_expr e); /* false: too many terms or overf
 ir_expr ir_poly_expr(struct ir_ctx *ctx, struct ir_poly *p);
 bool ir_poly_add(struct ir_poly *p, ir_expr mono, int64_t coef);
 bool ir_poly_add_scaled(struct ir_poly *p, const struct ir_poly *q, int64_t k);
+/* p += k * mono * e; false: too many terms or overflow, and p is no more of use */
+bool ir_poly_add_product(struct ir_ctx *ctx, struct ir_poly *p, ir_expr mono, ir_expr e, int64_t k);
 ir_expr ir_poly_sum(struct ir_ctx *ctx, const struct ir_poly *p);        /* its expression; p is kept */
 /* The atoms of a monomial, how many: none of NULL (1). They stay as long as it and `mono` do. */
 static inline int ir_mono_factors(ir_expr const *mono, const ir_expr **atoms)
@@ -93,7 +95,12 @@ static inline int ir_mono_factors(ir_expr const *mono, const ir_expr **atoms)
 }
 ir_expr ir_mono_div(struct ir_ctx *ctx, ir_expr a, ir_expr b, bool *ok); /* a / b as monomials; NULL result: 1 */
 void ir_poly_bounds(const struct ir_poly *p, int64_t *lo, int64_t *hi);
+/* Bounds of sums and products, where INT64_MIN and INT64_MAX are -inf and +inf: of lower bounds -inf wins, of upper
+ * ones (ir_sat_add_hi) +inf. */
+int64_t ir_sat_add(int64_t a, int64_t b);
+int64_t ir_sat_add_hi(int64_t a, int64_t b);
 int64_t ir_sat_mul(int64_t a, int64_t b);
+void ir_mul_bounds(int64_t *lo, int64_t *hi, int64_t blo, int64_t bhi);
 /* Replaces a floordiv in a term by what it is at least, times its coefficient; false: there is none for which that can
  * be done. */
 bool ir_settle_division(struct ir_ctx *ctx, struct ir_poly *p);

@@ -136,7 +136,17 @@ void ct_sum(struct ct *c);           /* the tile's sums in c->acc; the pool is f
 
 int64_t ct_own_bytes(void);          /* of the warps' own places for results */
 
-/* choose.c, and to know again what it chose. */
+/* choose.c. Points of a dim, guessed where symbols decide; how an access moves along dim v: 0, 1 element a point, or
+ * -1, another way; `aligned`: in the second case, `width` of them begin at a multiple of it. */
+int64_t cuda_extent(const struct kn_kernel *k, int dim);
+int cuda_access_of(struct ir_ctx *ctx, const struct kn_kernel *k, const struct kn_insn *n, int v, int width,
+                   bool *aligned);
+
+/* choose_product.c, and to know again what it chose. False: the kernel is no product that the machine's tiles take. */
+bool cuda_choose_product(const struct cuda_machine *m, struct ir_ctx *ctx, struct kn_kernel *k,
+                         struct cuda_schedule *s);
+/* Pieces of sums of `terms`, of at least `least` each, that give a machine of few tiles more blocks. */
+int cuda_choose_split(int64_t tiles, int64_t terms, int64_t least);
 struct ct_shape {
     int value[2], load[2];
     bool swap, along_k[2], whole;

@@ -65,7 +65,7 @@ const char *cuda_pick_schedule(const struct pass_machine *m, struct ir_ctx *ctx,
 /* candidates.c */
 int cuda_candidates(const struct pass_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k,
                     struct kn_schedule *list, int room);
-/* choose.c */
+/* choose.c, choose_product.c */
 /* of a product with s's tile */
 void cuda_choose_stages(const struct cuda_machine *m, int64_t terms, int bytes, struct cuda_schedule *s);
 /* whose numbers a factor has, which may be computed in a wider one */

@@ -106,42 +106,6 @@ static void free_scratch(struct it_call *c)
     c->temps = NULL;
 }
 
-static bool sym_value(void *user, ir_expr sym, int64_t *out)
-{
-    struct interp *it = user;
-    if (sym->id >= it->nsyms || !it->syms[sym->id].bound)
-        return false;
-    *out = it->syms[sym->id].value;
-    return true;
-}
-
-bool it_eval(struct interp *it, ir_expr e, int64_t *out)
-{
-    return ir_eval(e, sym_value, it, out);
-}
-
-static bool it_expr(struct it_call *c, ir_expr e, int64_t *out)
-{
-    if (it_eval(c->it, e, out))
-        return true;
-    it_fail(c, TCC_EINPUT, "a size or position cannot be computed: an unknown symbol, an overflow or a division by 0");
-    return false;
-}
-
-bool it_exprs(struct it_call *c, enum ir_attr_key key, int n, int64_t *out)
-{
-    const struct ir_attr *a = ir_attr(c->n, key);
-    int found = !a ? 0 : a->kind == IR_A_EXPR ? 1 : a->n;
-    if (found != n) {
-        it_fail(c, TCC_EBUG, "attribute %d: expected %d expressions, got %d", (int)key, n, found);
-        return false;
-    }
-    for (int i = 0; i < n; i++)
-        if (!it_expr(c, a->kind == IR_A_EXPR ? a->e : a->exprs[i], &out[i]))
-            return false;
-    return true;
-}
-
 void it_ints(const struct ir_node *n, enum ir_attr_key key, int count, int64_t otherwise, int64_t *out)
 {
     const struct ir_attr *a = ir_attr(n, key);
@@ -162,97 +126,6 @@ struct ir_tensor *it_dense(const struct ir_tensor *t)
     for (int64_t i = 0; t->splat && i < t->nelems; i++)
         memcpy((char *)it_data(copy) + (size_t)i * size, t->data, size);
     return copy;
-}
-
-/* -- Symbols and types --------------------------------------------------------------------- */
-
-bool it_bind(struct interp *it, ir_expr sym, int64_t value)
-{
-    if (value < sym->lo || value > sym->hi)
-        return false;
-    it->syms[sym->id] = (struct it_sym){true, value};
-    return true;
-}
-
-static const int64_t *dims_of(const struct it_value *x, int *rank, int *dtype)
-{
-    if (x->t) {
-        *rank = x->t->rank;
-        *dtype = x->t->dtype;
-        return x->t->dims;
-    }
-    *rank = x->o->t.rank;
-    *dtype = x->o->t.dtype;
-    return x->o->t.dims;
-}
-
-/* A library op's result is not what inference said, as the run-time library says it (dense_output,
- * runtime/libop/lib.c). */
-static int misshapen(struct interp *it, const struct ir_node *n, ir_type type, const int64_t *dims)
-{
-    char text[2][256] = {"", ""};
-    for (int k = 0; k < 2; k++) {
-        size_t at = 0;
-        for (int i = 0; i < type->rank && at < 220; i++) {
-            int64_t d = dims[i];
-            if (!k)
-                it_eval(it, type->dim[i], &d);
-            at += (size_t)snprintf(text[k] + at, 32, i ? ", %lld" : "%lld", (long long)d);
-        }
-    }
-    return it_error(it, n, TCC_EINPUT, "expected a result of shape [%s], got [%s]", text[0], text[1]);
-}
-
-static int match_tensor(struct interp *it, const void *definer, const struct ir_value *v, const struct it_value *x)
-{
-    ir_type type = v->type;
-    int rank, dtype;
-    const struct ir_node *n = v->def;
-    if (x->o && x->o->kind != TCC_OBJ_TENSOR)
-        return it_error(it, n, TCC_EINPUT, "expected a tensor, got a sequence or nothing");
-    const int64_t *dims = dims_of(x, &rank, &dtype);
-    if (dtype != type->dtype)
-        return it_error(it, n, TCC_EINPUT, "expected element type %s, got %s",
-                        tcc_dtype_name((enum tcc_dtype)type->dtype), tcc_dtype_name((enum tcc_dtype)dtype));
-    if (n && type->rank >= 0 && rank != type->rank)
-        return it_error(it, n, TCC_EINPUT, "expected a result of dtype %s and rank %d, got %s and rank %d",
-                        tcc_dtype_name((enum tcc_dtype)type->dtype), type->rank, tcc_dtype_name((enum tcc_dtype)dtype),
-                        rank);
-    if (type->rank >= 0 && rank != type->rank)
-        return it_error(it, n, TCC_EINPUT, "expected rank %d, got %d", type->rank, rank);
-    /* Plain symbols first: other dims may be made of them. */
-    for (int i = 0; i < type->rank; i++) {
-        ir_expr d = type->dim[i];
-        if (d->kind == IR_X_SYM && definer && it->definer[d->id] == definer) {
-            if (!it_bind(it, d, dims[i]))
-                return it_error(it, n, TCC_EINPUT, "dim %d is %lld, outside the bounds of %s", i, (long long)dims[i],
-                                ir_sym_said(d));
-            it->definer[d->id] = NULL; /* a second dim of that name must agree; it_match puts it back */
-        }
-    }
-    for (int i = 0; i < type->rank; i++) {
-        int64_t want;
-        if (n && it_eval(it, type->dim[i], &want) && want != dims[i])
-            return misshapen(it, n, type, dims);
-        if (it_eval(it, type->dim[i], &want) && want != dims[i])
-            return it_error(it, n, TCC_EINPUT, "dim %d: expected %lld, got %lld", i, (long long)want,
-                            (long long)dims[i]);
-    }
-    return TCC_OK;
-}
-
-int it_match(struct interp *it, const void *definer, const struct ir_value *v, const struct it_value *x)
-{
-    ir_type type = v->type;
-    if (type->kind == IR_T_TENSOR)
-        return x->t || x->o ? match_tensor(it, definer, v, x) : it_error(it, v->def, TCC_EINPUT, "a value is missing");
-    if (type->kind == IR_T_VERSION)
-        return x->t ? TCC_OK : it_error(it, v->def, TCC_EBUG, "a version without a value");
-    if (x->t || !x->o)
-        return it_error(it, v->def, TCC_EBUG, "expected an object");
-    if (type->kind == IR_T_SEQUENCE && x->o->kind != TCC_OBJ_SEQUENCE)
-        return it_error(it, v->def, TCC_EINPUT, "expected a sequence");
-    return TCC_OK;
 }
 
 /* -- Values ---------------------------------------------------------------------------------- */
@@ -454,49 +327,6 @@ static void plan_block(struct interp *it, const struct ir_block *block)
     }
 }
 
-/* -- Entry ---------------------------------------------------------------------------------------- */
-
-struct unknown {
-    struct interp *it;
-    ir_expr sym;
-    int count;
-    int64_t trial;
-};
-
-static void find_unknown(void *user, ir_expr sym)
-{
-    struct unknown *u = user;
-    if (!u->it->syms[sym->id].bound && u->sym != sym) {
-        u->sym = sym;
-        u->count++;
-    }
-}
-
-static bool trial_value(void *user, ir_expr sym, int64_t *out)
-{
-    struct unknown *u = user;
-    if (sym != u->sym)
-        return sym_value(u->it, sym, out);
-    *out = u->trial;
-    return true;
-}
-
-void it_solve(struct interp *it, ir_expr e, int64_t dim)
-{
-    struct unknown u = {it, NULL, 0, 0};
-    int64_t at0, at1;
-    ir_each_sym(e, find_unknown, &u);
-    if (u.count != 1 || !ir_eval(e, trial_value, &u, &at0))
-        return;
-    u.trial = 1;
-    if (!ir_eval(e, trial_value, &u, &at1) || at1 == at0 || (dim - at0) % (at1 - at0))
-        return;
-    u.trial = (dim - at0) / (at1 - at0);
-    int64_t check;
-    if (u.trial >= 0 && ir_eval(e, trial_value, &u, &check) && check == dim)
-        it_bind(it, u.sym, u.trial);
-}
-
 static void solve_inputs(struct interp *it)
 {
     const struct ir_block *body = it->func->body;
@@ -506,7 +336,7 @@ static void solve_inputs(struct interp *it)
         int rank, dtype;
         if (v->type->kind != IR_T_TENSOR || (!x->t && (!x->o || x->o->kind != TCC_OBJ_TENSOR)))
             continue;
-        const int64_t *dims = dims_of(x, &rank, &dtype);
+        const int64_t *dims = it_dims_of(x, &rank, &dtype);
         for (int d = 0; d < v->type->rank && d < rank; d++)
             if (v->type->dim[d]->kind != IR_X_SYM)
                 it_solve(it, v->type->dim[d], dims[d]);
@@ -572,18 +402,6 @@ static int take_outputs(struct interp *it, struct tcc_object **out)
         }
     }
     return TCC_OK;
-}
-
-static uint32_t max_expr_id(struct ir_ctx *ctx)
-{
-    return ir_fresh(ctx, "it", 0, 0)->id + 1; /* ids are dense: this one is the newest */
-}
-
-bool it_prepare_syms(struct interp *it, struct ir_ctx *ctx)
-{
-    it->nsyms = max_expr_id(ctx);
-    it->syms = calloc(it->nsyms, sizeof *it->syms);
-    return it->syms != NULL;
 }
 
 static bool prepare(struct interp *it, struct ir_func *f)

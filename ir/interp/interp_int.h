@@ -83,19 +83,23 @@ struct tcc_object *it_to_object(const struct ir_tensor *t);
 /* A call of a user's operator on memory that is guarded on both sides (custom.c). */
 int it_custom(const struct ir_custom *x, struct tcc_lib_call *call);
 
+/* Symbols (symbols.c). */
+/* Room for the values of all symbols that there are by now; false: no memory. */
+bool it_prepare_syms(struct interp *it, struct ir_ctx *ctx);
+bool it_bind(struct interp *it, ir_expr sym, int64_t value);       /* false: outside its bounds */
+bool it_eval(struct interp *it, ir_expr e, int64_t *out);
+/* Of a tensor, or an object whose type is one. */
+const int64_t *it_dims_of(const struct it_value *x, int *rank, int *dtype);
+/* Checks (and, for symbols that `definer` introduces, binds) a value's dims. */
+int it_match(struct interp *it, const void *definer, const struct ir_value *v, const struct it_value *x);
+/* Binds the one unbound symbol s of a dim c * s + r that is `dim`; other forms are left unbound. */
+void it_solve(struct interp *it, ir_expr e, int64_t dim);
+
 /* Control (control.c). */
 int it_run_block(struct interp *it, const struct ir_block *block);
 int it_set(struct interp *it, const struct ir_value *v, struct it_value x);    /* takes over the reference; converts */
-bool it_bind(struct interp *it, ir_expr sym, int64_t value);       /* false: outside its bounds */
-bool it_eval(struct interp *it, ir_expr e, int64_t *out);
-/* Checks (and, for symbols that `definer` introduces, binds) a value's dims. */
-int it_match(struct interp *it, const void *definer, const struct ir_value *v, const struct it_value *x);
 /* Puts back what it_match took off the definer table: a symbol met twice must agree with its first meeting. */
 void it_redefine(struct interp *it, const void *definer, ir_type type);
-/* Room for the values of all symbols that there are by now; false: no memory. */
-bool it_prepare_syms(struct interp *it, struct ir_ctx *ctx);
-/* Binds the one unbound symbol s of a dim c * s + r that is `dim`; other forms are left unbound. */
-void it_solve(struct interp *it, ir_expr e, int64_t dim);
 /* The variables' values before a run (false: no memory); one that has failed gets them back. */
 bool it_save_state(struct interp *it, struct ir_tensor ***saved);
 void it_settle_state(struct interp *it, struct ir_tensor **saved, bool failed);

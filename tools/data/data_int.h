@@ -10,7 +10,7 @@
  *   data_read     which reader takes a file; shards
  *   data_folder   folders of pictures;  data_image: one picture;  data_resample: its size
  *   data_tar      archives of samples (webdataset)
- *   data_csv      tables
+ *   data_csv      tables (csv_int.h)
  *   data_tables   what training's data were: columns, categories, means, scales; in checkpoints
  *   data_text     text as bytes or tokens;  data_bpe: tokens of a tokenizer.json;  data_cut: the words that it cuts
  *                 text into

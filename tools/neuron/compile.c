@@ -89,11 +89,12 @@ static int read_programs(struct compiling *c, const char *path)
 
     if (!bytes)
         return tool_error(c->o, EXIT_DATA, "%s", error);
-    c->text = realloc(bytes, size + 1);
-    if (!c->text) {
+    char *text = realloc(bytes, size + 1);
+    if (!text) {
         free(bytes);
         return tool_error(c->o, EXIT_ENVIRONMENT, "no memory");
     }
+    c->text = text;
     c->text[size] = '\0';
     for (size_t i = 0; i < size; i++)
         lines += c->text[i] == '\n';

@@ -98,6 +98,16 @@ int model_exit_code(int status);             /* of a tool, for a tcc_status of a
 void model_close(struct model *m);
 bool model_is_artifact(const char *path);   /* does it begin as an ELF file? */
 
+/* model_interp.c, for model.c: model_open() and model_run() of a model in the interpreter. */
+int interp_open(const struct options *o, const char *path, struct model *m, char *why);
+int interp_run(struct model *m, struct tcc_object *const *given, struct tcc_object **outputs, char *error);
+/* For those that open a model. An error goes to `why` when there is one, else to standard error; gives `code`. */
+int model_error(const struct options *o, char *why, int code, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+/* For those that describe one: room for its values, false: no memory; what kind one is, whose info is set. */
+bool model_allocate(struct model *m, int nneeded, int ndefaults, int nout);
+void model_note_kind(struct model *m, struct model_value *v);
+
 double now_ms(void);
 double sort_times(double *times, int n);     /* ascending; their median. n > 0 */
 

@@ -31,7 +31,7 @@ struct train_schedule;
 struct entry_info { const char *name; int nin, nout; struct tccrt_value_info *in, *out; int *axes; };
 
 /* --net: where its model lies, and what that was compiled to. */
-struct train_net { struct tcr_scratch scratch; char model[PATH_MAX], step[PATH_MAX]; };
+struct train_net { struct tcr_scratch scratch; char model[PATH_MAX + 16], step[PATH_MAX + 16]; };
 
 /* Of a step. has_norm: the artifact computes the gradients' norm; has_scale: it has a loss scale, and this is the one
  * now. */

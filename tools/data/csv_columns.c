@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * csv_columns.c - which columns of a table an input takes: the ones that are asked for by name or number, or those that
+ * training had, in its order; which of them hold categories, and whether they are the ones that training saw.
+ */
+#include "tools/data/csv_int.h"
+
+#include <string.h>
+
+static int column_named(const struct csv_table *t, const char *name, size_t n)
+{
+    for (int i = 0; i < t->ncolumns; i++)
+        if (csv_same(t->names[i], name, n))
+            return i;
+    return -1;
+}
+
+static int columns_named(const struct csv_table *t, const char *name, size_t n)
+{
+    int count = 0;
+
+    for (int i = 0; i < t->ncolumns; i++)
+        count += csv_same(t->names[i], name, n);
+    return count;
+}
+
+static bool is_input(const struct data_request *q, struct csv_span name)
+{
+    for (int i = 0; i < q->ninputs; i++)
+        if (csv_same(name, q->inputs[i].name, strlen(q->inputs[i].name)))
+            return true;
+    return false;
+}
+
+static void list_names(const struct csv_table *t, char *to, size_t room)
+{
+    size_t used = 0;
+
+    *to = '\0';
+    for (int i = 0; i < t->ncolumns && used < room - 80; i++)
+        used += (size_t)snprintf(to + used, room - used, "%s'%.*s'", i ? ", " : "",
+                                 (int)(t->names[i].n < 60 ? t->names[i].n : 60), t->names[i].at);
+}
+
+/* Columns of a list A+B+C. */
+static int named_columns(const struct csv_table *t, const char *list, struct csv_column *c, char *error)
+{
+    char names[400];
+    int n = 0;
+
+    for (const char *s = list; n < t->ncolumns; s++) {
+        size_t length = strcspn(s, "+");
+        int at = column_named(t, s, length);
+        if (at < 0) {
+            list_names(t, names, sizeof names);
+            snprintf(error, ERROR_SIZE, "%s: no column '%.*s'; it has %s", t->q->path, (int)length, s, names);
+            return 0;
+        }
+        if (columns_named(t, s, length) > 1) {
+            snprintf(error, ERROR_SIZE, "%s: %d columns are called '%.*s': which one?", t->q->path,
+                     columns_named(t, s, length), (int)length, s);
+            return 0;
+        }
+        c[n++].at = at;
+        s += length;
+        if (!*s)
+            break;
+    }
+    return n;
+}
+
+static const char *asked_columns(const struct data_request *q)
+{
+    return q->name ? q->name : q->o->columns;
+}
+
+/* Those that the request is for: columns=, FILE:NAME, the input's own name, else (floats) all that are no input's. */
+static int choose_columns(const struct csv_table *t, struct csv_column *c, bool *found, char *error)
+{
+    const struct data_request *q = t->q;
+    const char *list = asked_columns(q);
+    int n = 0, own = column_named(t, q->info->name, strlen(q->info->name));
+
+    if (list && (q->named || q->name || tcc_is_float((enum tcc_dtype)q->info->dtype)) && (q->named || own < 0))
+        return named_columns(t, list, c, error);
+    if (own >= 0) {
+        c[0].at = own;
+        return 1;
+    }
+    for (int i = 0; i < t->ncolumns && tcc_is_float((enum tcc_dtype)q->info->dtype); i++)
+        if (!is_input(q, t->names[i]))
+            c[n++].at = i;
+    *found = n > 0 || q->named;
+    if (!n) {
+        char names[400];
+        list_names(t, names, sizeof names);
+        snprintf(error, ERROR_SIZE, "%s: no column for input '%s': NAME=FILE:COLUMN, or columns=A+B; it has %s",
+                 q->path, q->info->name, names);
+    }
+    return n;
+}
+
+/* The next column of that name behind `after`: names may be there twice. */
+static int column_after(const struct csv_table *t, const char *name, int after)
+{
+    for (int i = after + 1; i < t->ncolumns; i++)
+        if (csv_same(t->names[i], name, strlen(name)))
+            return i;
+    return -1;
+}
+
+/* Training's columns, in its order, where this file has them. */
+static int known_columns(const struct csv_table *t, struct csv_column *c, char *error)
+{
+    const struct data_table *known = t->q->o->table;
+    char names[400];
+
+    for (int k = 0; k < known->ncolumns; k++) {
+        const char *name = known->columns[k].name;
+        int after = -1, here = columns_named(t, name, strlen(name)), then = 0;
+        for (int i = 0; i < known->ncolumns; i++)
+            then += !strcmp(known->columns[i].name, name);
+        if (here > then) {
+            snprintf(error, ERROR_SIZE, "%s: %d columns are called '%.80s', of which input '%s' was trained with %d",
+                     t->q->path, here, name, known->input, then);
+            return 0;
+        }
+        for (int i = 0; i < k; i++)
+            after = !strcmp(known->columns[i].name, name) && c[i].at > after ? c[i].at : after;
+        if ((c[k].at = column_after(t, name, after)) < 0) {
+            list_names(t, names, sizeof names);
+            snprintf(error, ERROR_SIZE, "%s: no column '%.80s', which input '%s' was trained with; it has %s",
+                     t->q->path, name, known->input, names);
+            return 0;
+        }
+    }
+    return known->ncolumns;
+}
+
+/* Columns that are asked for by name stand for training's, one by one; those that have a name of its table must be
+ * where that is. */
+static int renamed_columns(const struct csv_table *t, struct csv_column *c, char *error)
+{
+    const struct data_table *known = t->q->o->table;
+    int n = named_columns(t, asked_columns(t->q), c, error);
+
+    if (n && n != known->ncolumns) {
+        snprintf(error, ERROR_SIZE, "%s: %d column%s for input '%s', which was trained with %d", t->q->path, n,
+                 n == 1 ? "" : "s", known->input, known->ncolumns);
+        return 0;
+    }
+    for (int k = 0; k < n; k++)
+        for (int i = 0; i < n; i++) {
+            struct csv_span s = t->names[c[k].at];
+            if (!csv_same(s, known->columns[i].name, strlen(known->columns[i].name)) ||
+                csv_same(s, known->columns[k].name, strlen(known->columns[k].name)))
+                continue;
+            snprintf(error, ERROR_SIZE, "%s: column '%.80s' is number %d of input '%s'; in training it was number %d",
+                     t->q->path, known->columns[i].name, k + 1, known->input, i + 1);
+            return 0;
+        }
+    return n;
+}
+
+/* categories=COLUMN:A+B;COLUMN:...: the list of this column, or NULL. */
+const char *csv_listed(const struct csv_table *t, int at)
+{
+    struct csv_span name = t->names[at];
+
+    for (const char *s = t->q->o->categories; s && *s; s += strcspn(s, ";"), s += *s == ';')
+        if (strnlen(s, name.n) == name.n && !memcmp(s, name.at, name.n) && s[name.n] == ':')
+            return s + name.n + 1;
+    return NULL;
+}
+
+/* categories= of a new column. */
+static bool list_classes(const struct csv_table *t, const struct csv_column *c, char *error)
+{
+    const char *list = csv_listed(t, c->at);
+
+    c->of->numbers = !list;
+    for (const char *s = list; s; s++) {
+        size_t n = strcspn(s, "+;");
+        if (!data_class_list(c->of, s, n, error))
+            return false;
+        s += n;
+        if (*s != '+')
+            break;
+    }
+    return true;
+}
+
+/* categories= of a column that training had. */
+static bool same_classes(const struct csv_table *t, const struct csv_column *c, char *error)
+{
+    const char *s = csv_listed(t, c->at);
+    char names[400];
+    bool same = true;
+    int k = 0;
+
+    for (; same && k < c->of->nclasses; k++) {
+        size_t n = strcspn(s, "+;");
+        same = strlen(c->of->classes[k]) == n && !memcmp(c->of->classes[k], s, n);
+        s += n + (s[n] == '+');
+    }
+    if (same && k && (!*s || *s == ';'))
+        return true;
+    data_class_names(c->of, names, sizeof names);
+    snprintf(error, ERROR_SIZE, "%s: categories= of column '%.80s' are not those of training: %s", t->q->path,
+             c->of->name, c->of->numbers ? "it had numbers" : names);
+    return false;
+}
+
+/* The table's columns are this file's. */
+static bool note_columns(struct csv_table *t, int n, struct csv_column *c, char *error)
+{
+    struct data_table *table = t->q->o->table;
+
+    for (int k = 0; k < n; k++)
+        if (!data_table_column(table, t->names[c[k].at].at, t->names[c[k].at].n))
+            return csv_no_memory(error);
+    for (int k = 0; k < n; k++) {
+        c[k].of = &table->columns[k];
+        if (!list_classes(t, &c[k], error))
+            return false;
+    }
+    return !t->q->o->missing || table->missing || (table->missing = strdup(t->q->o->missing)) || csv_no_memory(error);
+}
+
+int csv_find_columns(struct csv_table *t, struct csv_column *c, bool *found, char *error)
+{
+    struct data_table *table = t->q->o->table;
+    bool known = table->ncolumns > 0;
+    int n = !known                               ? choose_columns(t, c, found, error)
+            : asked_columns(t->q) && t->q->named ? renamed_columns(t, c, error)
+                                                 : known_columns(t, c, error);
+
+    if (!known)
+        return n && note_columns(t, n, c, error) ? n : 0;
+    for (int k = 0; k < n; k++) {
+        c[k].of = &table->columns[k];
+        if (csv_listed(t, c[k].at) && !same_classes(t, &c[k], error))
+            return 0;
+    }
+    return n;
+}
