@@ -59,8 +59,7 @@ static void know(struct prover *p, ir_expr fact)
         p->fact[p->nfacts++] = fact;
 }
 
-/* -- By cases
- * -------------------------------------------------------------------------------------------------------- */
+/* -- By cases ------------------------------------------------------------------------------------------------------ */
 
 /* f = c atom + rest, with the sign of c known; *sign. */
 static bool split(struct prover *p, ir_expr f, ir_expr atom, ir_expr *c, ir_expr *rest, int *sign)
@@ -162,8 +161,7 @@ static bool by_cases(struct prover *p, ir_expr f, int depth)
     return false;
 }
 
-/* -- By facts
- * -------------------------------------------------------------------------------------------------------- */
+/* -- By facts ------------------------------------------------------------------------------------------------------ */
 
 /* The factor, at least 1 or a product of what is not negative, by which term g becomes term f. */
 static bool factor_of(struct prover *p, struct ir_term f, struct ir_term g, ir_expr *factor)
@@ -207,8 +205,7 @@ static bool by_facts(struct prover *p, ir_expr f, int depth)
     return false;
 }
 
-/* -- By rows
- * --------------------------------------------------------------------------------------------------------- */
+/* -- By rows ------------------------------------------------------------------------------------------------------- */
 
 /*
  * 0 <= e < n for an element of a row-major array: e = c v + r and n = c E, where E is the extent of variable v. Then r
@@ -247,8 +244,7 @@ static bool holds(struct prover *p, ir_expr f, int depth)
     return least != f && holds(p, least, depth - 1);
 }
 
-/* -- Accesses
- * -------------------------------------------------------------------------------------------------------- */
+/* -- Accesses ------------------------------------------------------------------------------------------------------ */
 
 /* A variable for what a KN_INDEX binds: it is used where it lies inside its bound. */
 static ir_expr variable_for(struct ir_ctx *ctx, ir_expr symbol, ir_expr bound)
@@ -309,8 +305,7 @@ static bool is_inside(const struct kn_operand *o, const struct kn_insn *n)
     return true;
 }
 
-/* -- What is left
- * ----------------------------------------------------------------------------------------------------- */
+/* -- What is left -------------------------------------------------------------------------------------------------- */
 
 static void note_variable(void *user, ir_expr sym)
 {

@@ -9,8 +9,7 @@
 
 #define V LLVMValueRef
 enum { VECTOR = 4 }; /* results that a thread stores at once */
-/* -- Small things
- * --------------------------------------------------------------------------------------------------- */
+/* -- Small things -------------------------------------------------------------------------------------------------- */
 
 V fa_shared(struct fa *a, int64_t at, V row, V column, int pitch, int bytes)
 {
@@ -58,8 +57,7 @@ void fa_bind_row(struct fa *a, V row)
     fa_bind(a, a->s.row, cuda_below(a->e, LLVMBuildAdd(a->e->b, a->first, row, ""), a->rows));
 }
 
-/* -- Softmax
- * ---------------------------------------------------------------------------------------------------------- */
+/* -- Softmax ------------------------------------------------------------------------------------------------------- */
 
 int fa_keys(const struct fa *a)
 {
@@ -180,8 +178,7 @@ void fa_scale_means(struct fa *a, int i, V by)
     }
 }
 
-/* -- A tile
- * ----------------------------------------------------------------------------------------------------------- */
+/* -- A tile -------------------------------------------------------------------------------------------------------- */
 
 V fa_of_part(struct fa *a, const struct fa_side *s, V column)
 {
@@ -409,8 +406,7 @@ void fa_each_tile(struct fa *a, void (*run)(struct fa *a))
     em_tiles_end(a->e, &t);
 }
 
-/* -- The kernel
- * ------------------------------------------------------------------------------------------------------- */
+/* -- The kernel ---------------------------------------------------------------------------------------------------- */
 
 /* All of it, where `wide` says that vectors lie at multiples of their bytes. */
 static void emit(void *user, bool wide)

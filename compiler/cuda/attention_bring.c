@@ -6,8 +6,7 @@
 
 #define V LLVMValueRef
 
-/* -- Tiles on their way
- * ----------------------------------------------------------------------------------------------- */
+/* -- Tiles on their way -------------------------------------------------------------------------------------------- */
 
 /* Are the elements in memory what shared memory is to have? By how many bytes may they be copied; 0: they are not. */
 static int copied(const struct fa *a, const struct fa_side *s)
@@ -165,8 +164,7 @@ void fa_arrived(struct fa *a)
     fa_barrier(a);
 }
 
-/* -- Blocks of columns
- * -------------------------------------------------------------------------------------------------- */
+/* -- Blocks of columns --------------------------------------------------------------------------------------------- */
 
 V fa_round(struct fa *a, V column, bool up)
 {

@@ -69,8 +69,7 @@ static void end_turn(struct fa *a, V from, V to)
     LLVMBuildStore(e->b, number_of(a, from, last), a->turn);
 }
 
-/* -- Sending
- * -------------------------------------------------------------------------------------------------------- */
+/* -- Sending ------------------------------------------------------------------------------------------------------- */
 
 static void send(struct fa *a, enum which which, const struct ct_map *m, V at, V number)
 {
@@ -115,8 +114,7 @@ static void send_tile(struct fa *a)
     end_turn(a, from, em_most(a->e, from, to));
 }
 
-/* -- Multiplying
- * ---------------------------------------------------------------------------------------------------- */
+/* -- Multiplying --------------------------------------------------------------------------------------------------- */
 
 /* That block is there, and its side's buffer the one that is meant. */
 static void await(struct fa *a, enum which which, V number)
@@ -221,8 +219,7 @@ static void multiply_tile(struct fa *a)
     fa_end_rows(a);
 }
 
-/* -- The kernel
- * ----------------------------------------------------------------------------------------------------- */
+/* -- The kernel ---------------------------------------------------------------------------------------------------- */
 
 static void begin_copies(struct fa *a)
 {

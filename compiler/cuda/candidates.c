@@ -83,8 +83,7 @@ static void add_products(struct list *l, struct cuda_schedule own)
     }
 }
 
-/* -- The others
- * ----------------------------------------------------------------------------------------------------- */
+/* -- The others ---------------------------------------------------------------------------------------------------- */
 
 enum kind { POINTS, TURNS, REDUCES, SCANS, SORTS, SCATTERS, ATTENDS };
 static const struct offer {

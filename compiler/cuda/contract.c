@@ -137,8 +137,7 @@ static void each_tile(struct ct *c)
     em_loop_end(e, &l);
 }
 
-/* -- The kernel
- * ----------------------------------------------------------------------------------------------------- */
+/* -- The kernel ---------------------------------------------------------------------------------------------------- */
 
 static void make_side(struct ct *c, struct ct_side *s, uint32_t dims, const struct ct_shape *shape, int which, int size)
 {

@@ -214,8 +214,7 @@ void cuda_mbarrier_arrive(struct em *e, LLVMValueRef at, LLVMValueRef ok);  /* w
  * of them; room for one more. blocks: of the cluster, which get it at the same place in each. */
 void cuda_send_box(struct em *e, int rank, int offsets, int blocks, LLVMValueRef *args);
 
-/* -- Templates
- * ------------------------------------------------------------------------------------------------------ */
+/* -- Templates ----------------------------------------------------------------------------------------------------- */
 void cuda_emit_points(struct cuda_fn *f);    /* loops.c */
 void cuda_emit_group(struct cuda_fn *f);     /* group.c */
 void cuda_emit_transpose(struct cuda_fn *f); /* transpose.c */
@@ -231,8 +230,7 @@ ir_expr cuda_attention_results(struct ir_ctx *ctx, const struct kn_kernel *k, ir
 /* scan.c: a stage of a group's that holds running combinations. */
 void cuda_scan_stage(struct cuda_fn *f, const struct kn_stage *stage);
 
-/* -- Children (child.c)
- * ------------------------------------------------------------------------------------------------ */
+/* -- Children (child.c) -------------------------------------------------------------------------------------------- */
 /* All kernels' PTX, read back from the file that a child wrote; NULL after a diagnostic. Zero-terminated, *size with
  * the zero. */
 const char *cuda_ptx(struct ir_ctx *ctx, const struct kn_program *p, const bool *rows, const struct target_options *o,

@@ -315,8 +315,7 @@ static void number_units(struct cuda_fn *f)
     f->units = LLVMBuildNSWMul(e->b, f->blocks, em_i64(e, per_block), "units");
 }
 
-/* -- Local operands
- * -------------------------------------------------------------------------------------------------- */
+/* -- Local operands ------------------------------------------------------------------------------------------------ */
 
 /* Of the thread, made in the function's first block. */
 static V private_memory(struct em *e, int64_t size)
@@ -406,8 +405,7 @@ void cuda_end(struct cuda_fn *f)
     em_kernel_end(f->e);
 }
 
-/* -- Registers
- * ------------------------------------------------------------------------------------------------------- */
+/* -- Registers ----------------------------------------------------------------------------------------------------- */
 
 void cuda_set_registers(struct em *e, bool more, int n)
 {
@@ -416,8 +414,7 @@ void cuda_set_registers(struct em *e, bool more, int n)
                  NULL, 1, &count);
 }
 
-/* -- Loops
- * ------------------------------------------------------------------------------------------------------------ */
+/* -- Loops --------------------------------------------------------------------------------------------------------- */
 
 void cuda_loop_end(struct em *e, struct em_loop *l)
 {
@@ -433,8 +430,7 @@ void cuda_loop_end(struct em *e, struct em_loop *l)
                     LLVMMetadataAsValue(e->lc, loop));
 }
 
-/* -- What bodies share
- * ------------------------------------------------------------------------------------------------ */
+/* -- What bodies share --------------------------------------------------------------------------------------------- */
 
 V cuda_below(struct em *e, V x, V end)
 {

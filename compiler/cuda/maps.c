@@ -74,8 +74,7 @@ static ir_expr stride_bytes(struct ir_ctx *ctx, ir_expr elements, int each)
     return ir_is_const(bytes, &n) && (n <= 0 || n % 16) ? NULL : bytes;
 }
 
-/* -- Windows
- * -------------------------------------------------------------------------------------------------------- */
+/* -- Windows ------------------------------------------------------------------------------------------------------- */
 
 /* The one dim of the set, of more than a point, that *e follows, with a known step; what else *e has stays there. -1:
  * none. False: several, or another step. */
@@ -188,8 +187,7 @@ static bool windows_of(struct ir_ctx *ctx, const struct kn_kernel *k, const stru
     return in_order(k, side, dims, r) && in_order(k, k->roles.contraction.k, taps, r);
 }
 
-/* -- Maps
- * ----------------------------------------------------------------------------------------------------------- */
+/* -- Maps ---------------------------------------------------------------------------------------------------------- */
 
 /* The dims of the set that the factor has, of elements of so many bytes; what is left of the offset is where the map
  * begins. */

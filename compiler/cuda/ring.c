@@ -17,8 +17,7 @@
 
 #define V LLVMValueRef
 
-/* -- cp.async
- * ------------------------------------------------------------------------------------------------------- */
+/* -- cp.async ------------------------------------------------------------------------------------------------------ */
 
 void cuda_copy_async(struct em *e, V to, V from, int bytes, V ok)
 {
@@ -42,8 +41,7 @@ void cuda_copy_wait(struct em *e, int pending)
     em_intrinsic(e, "llvm.nvvm.cp.async.wait.group", 0, NULL, 1, &n);
 }
 
-/* -- Slots
- * ---------------------------------------------------------------------------------------------------------- */
+/* -- Slots --------------------------------------------------------------------------------------------------------- */
 
 /* Where slot j of this thread lies in the tile: row, and its place along k; both first ones of `width`. Slots of a
  * thread differ by whole rows (ks) of the tile, so their addresses do by constants; where threads are no whole rows, as
@@ -102,8 +100,7 @@ static V place(struct ct *c, const struct ct_side *s, V buffer, V row, V k)
     return ct_at(c->e, ct_buffer(c, s, buffer), index, c->engine->bytes);
 }
 
-/* -- By copies
- * ------------------------------------------------------------------------------------------------------ */
+/* -- By copies ----------------------------------------------------------------------------------------------------- */
 
 static bool turned(const struct ct_side *s)
 {
@@ -141,8 +138,7 @@ static void copy_slot(struct ct *c, const struct ct_side *s, V j, V buffer, V k0
     cuda_copy_async(e, place(c, s, buffer, row, k), from, c->engine->bytes * s->width, ok);
 }
 
-/* -- Through registers
- * ---------------------------------------------------------------------------------------------- */
+/* -- Through registers --------------------------------------------------------------------------------------------- */
 
 static V fetch_slot(struct ct *c, const struct ct_side *s, V j, V k0)
 {
@@ -176,8 +172,7 @@ static void keep_slot(struct ct *c, const struct ct_side *s, V j, V buffer, V v)
     }
 }
 
-/* -- Both sides
- * ----------------------------------------------------------------------------------------------------- */
+/* -- Both sides ---------------------------------------------------------------------------------------------------- */
 
 enum { MAX_SLOTS = 64, MANY_SLOTS = 16, MANY_OF_BOTH = 24, AT_ONCE = 4 };
 struct on_the_way {

@@ -25,8 +25,7 @@
 
 enum { CONSUMER_WARPS = CT_THREADS / 32 };
 
-/* -- mbarriers
- * ------------------------------------------------------------------------------------------------------ */
+/* -- mbarriers ----------------------------------------------------------------------------------------------------- */
 
 /* Buffer i64 `buffer`'s barrier, as the 32-bit address that instructions take. */
 static V barrier(struct ct *c, V buffer, bool empty)
@@ -80,8 +79,7 @@ void ct_begin_copies(struct ct *c)
         cuda_barrier(e);
 }
 
-/* -- Steps
- * ---------------------------------------------------------------------------------------------------------- */
+/* -- Steps --------------------------------------------------------------------------------------------------------- */
 
 /* Buffer (i64) and parity (i32) of a step, and those of the next one. */
 struct turn {
@@ -116,8 +114,7 @@ static V steps_of(struct ct *c)
     return LLVMBuildUDiv(e->b, LLVMBuildAdd(e->b, terms, em_i64(e, c->bk - 1), ""), step, "");
 }
 
-/* -- Sending
- * -------------------------------------------------------------------------------------------------------- */
+/* -- Sending ------------------------------------------------------------------------------------------------------- */
 
 /* Do both blocks of the cluster have that side, half of which each sends for? */
 static bool shared(const struct ct *c, const struct ct_side *s)
@@ -221,8 +218,7 @@ void ct_send_all(struct ct *c)
     em_if_end(e, &one);
 }
 
-/* -- Multiplying
- * ---------------------------------------------------------------------------------------------------- */
+/* -- Multiplying --------------------------------------------------------------------------------------------------- */
 
 void ct_sum_sent(struct ct *c)
 {

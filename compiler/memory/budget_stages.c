@@ -157,8 +157,7 @@ bool budget_stage_bytes(const struct ir_module *m, const struct kn_staged *p, in
     return known;
 }
 
-/* -- Trying
- * ---------------------------------------------------------------------------------------------------------- */
+/* -- Trying -------------------------------------------------------------------------------------------------------- */
 
 struct fitting {
     struct ir_ctx *ctx;

@@ -66,8 +66,7 @@ struct attention {
     int64_t keys, width;
 };
 
-/* -- Which kernels
- * ------------------------------------------------------------------------------------------------------- */
+/* -- Which kernels ------------------------------------------------------------------------------------------------- */
 
 static bool plan(struct nk *nk, struct attention *a)
 {
@@ -108,8 +107,7 @@ bool nk_takes_attention(struct nk *nk)
     return plan(nk, &a);
 }
 
-/* -- Small things
- * ---------------------------------------------------------------------------------------------------------- */
+/* -- Small things -------------------------------------------------------------------------------------------------- */
 
 /* Rows on partitions, points of a dim beside each other; dim -1: one point. */
 static struct nk_tile tile_of(const struct attention *a, const struct rows *r, int dim, int64_t lo, int64_t n)
@@ -137,8 +135,7 @@ static void largest(struct nk *nk, const struct nk_tile *t, const struct nk_valu
     nk_emit(nk, NEURON_VECTOR, &i, 2, (struct nk_use[]){{to->buffer, true, group}, {x->buffer, false, 0}});
 }
 
-/* -- Scores and weights
- * ------------------------------------------------------------------------------------------------- */
+/* -- Scores and weights -------------------------------------------------------------------------------------------- */
 
 /* How many keys the first row sees, and what each further row sees more; false: all see all, or it is not known so. */
 static bool visible(const struct attention *a, const struct rows *r, int64_t *first, int64_t *more)
@@ -278,8 +275,7 @@ static void weigh(struct attention *a, struct step *s)
     nk_drop(nk, less);
 }
 
-/* -- Means
- * ----------------------------------------------------------------------------------------------------------------- */
+/* -- Means --------------------------------------------------------------------------------------------------------- */
 
 /* Weights [rows, n] as [keys, rows], n of them up to 128 partitions each; *blocks of them lie behind each other. */
 static const struct nk_value *turned(struct attention *a, const struct rows *r, const struct nk_value *weights,
@@ -458,8 +454,7 @@ static void add_up(struct attention *a, struct step *s)
         finish(a, r);
 }
 
-/* -- All of it
- * --------------------------------------------------------------------------------------------------------------- */
+/* -- All of it ----------------------------------------------------------------------------------------------------- */
 
 static struct head *new_head(struct attention *a, const int64_t *base)
 {

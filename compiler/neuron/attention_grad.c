@@ -66,8 +66,7 @@ struct step {
     bool last_of_rows, last_of_head;
 };
 
-/* -- Which kernels
- * ------------------------------------------------------------------------------------------------------- */
+/* -- Which kernels ------------------------------------------------------------------------------------------------- */
 
 /* Panels of both factors of both products, of one type. */
 static bool find_panels(struct gradient *g)
@@ -135,8 +134,7 @@ static int64_t points(const struct gradient *g, int side, int64_t n, int64_t mos
     return n > BLOCK ? n / BLOCK * BLOCK : n;
 }
 
-/* -- What a causal mask shows
- * ------------------------------------------------------------------------------------------- */
+/* -- What a causal mask shows -------------------------------------------------------------------------------------- */
 
 /* Row first + j sees column lo + p where base + p channel + j step > 0. */
 struct sight {
@@ -216,8 +214,7 @@ static void hide(const struct gradient *g, const struct step *s, const struct nk
     }
 }
 
-/* -- Weights
- * -------------------------------------------------------------------------------------------------------------- */
+/* -- Weights ------------------------------------------------------------------------------------------------------- */
 
 /* Columns on partitions, rows beside each other. */
 static struct nk_tile tile_of(const struct gradient *g, const struct step *s)
@@ -333,8 +330,7 @@ static void weigh(const struct gradient *g, struct step *s)
     s->product[1] = NULL;
 }
 
-/* -- Sums
- * ----------------------------------------------------------------------------------------------------------------- */
+/* -- Sums ---------------------------------------------------------------------------------------------------------- */
 
 static int64_t width(const struct gradient *g, int side)
 {
@@ -408,8 +404,7 @@ static void finish(const struct gradient *g, struct rows *r)
     }
 }
 
-/* -- All of it
- * --------------------------------------------------------------------------------------------------------------- */
+/* -- All of it ----------------------------------------------------------------------------------------------------- */
 
 /* lse and delta by columns, negated, in blocks: a row, which the tensor engine turns over as a product with -1. As they
  * lie, each would be a row of DMA. */

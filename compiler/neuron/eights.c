@@ -52,8 +52,7 @@ static bool is_short_float(enum tcc_dtype d)
     return d == TCC_F32 || d == TCC_F16 || d == TCC_BF16;
 }
 
-/* -- The largest
- * -------------------------------------------------------------------------------------------------------- */
+/* -- The largest --------------------------------------------------------------------------------------------------- */
 
 /* The one inner dim of the stage whose points the places are; -1: they are something else. */
 static int dim_of_places(const struct nk *nk, const struct kn_stage *g, const struct kn_insn *places)
@@ -114,8 +113,7 @@ void nk_argmax8(struct stage *s, int insn)
     nk_drop(nk, places);
 }
 
-/* -- The first few, in order
- * ------------------------------------------------------------------------------------------------ */
+/* -- The first few, in order --------------------------------------------------------------------------------------- */
 
 /* How many of the row buffer are read behind the sort: where each load's index is a dim. */
 static int64_t wanted_of(struct nk *nk, int number, int operand)

@@ -108,8 +108,7 @@ void nk_run_stage(struct nk *nk, const struct nk_tile *t, const struct kn_stage 
     }
 }
 
-/* -- Rows in blocks
- * ---------------------------------------------------------------------------------------------------- */
+/* -- Rows in blocks ------------------------------------------------------------------------------------------------ */
 
 /* of the block that begins there */
 static int64_t nk_block_rows(const struct nk_blocks *b, int64_t lo)

@@ -9,8 +9,7 @@
 
 #include <string.h>
 
-/* -- Rows
- * ------------------------------------------------------------------------------------------------------------------ */
+/* -- Rows ---------------------------------------------------------------------------------------------------------- */
 
 /* An operand's elements at a line over a tile's free axes. */
 struct nk_row {
@@ -54,8 +53,7 @@ const struct nk_value *nk_row(struct nk *nk, const struct nk_tile *t, const stru
     return row.value;
 }
 
-/* -- Values of earlier stages
- * ------------------------------------------------------------------------------------------------- */
+/* -- Values of earlier stages -------------------------------------------------------------------------------------- */
 
 static int first_of(const struct nk_again *g, int insn)
 {

@@ -163,8 +163,7 @@ static void move_pieces(struct nk *nk, struct moved m, const struct nk_pieces *p
         move_box(nk, &whole, &all, &order);
 }
 
-/* -- Operands on chip
- * --------------------------------------------------------------------------------------------------- */
+/* -- Operands on chip ---------------------------------------------------------------------------------------------- */
 
 /* Local operand `operand` at the elements of a line: one value, of which boxes are used. */
 static struct nk_value local_at(struct nk *nk, const struct nk_tile *t, int operand, const struct nk_line *l)
@@ -220,8 +219,7 @@ static struct nk_line from_tile(const struct nk_tile *t, const struct nk_piece *
     return l;
 }
 
-/* -- Loads and stores
- * ------------------------------------------------------------------------------------------------------ */
+/* -- Loads and stores ---------------------------------------------------------------------------------------------- */
 
 /* The tile with one point of the axes along which a line stays where it is (nk_distinct()). */
 static bool without_repeats(const struct nk_tile *t, const struct nk_line *l, struct nk_tile *part)

@@ -64,8 +64,7 @@ static value inverse(struct op o, value x)
     return nk_inverse(o.nk, o.t, x);
 }
 
-/* -- Floats
- * ---------------------------------------------------------------------------------------------------------- */
+/* -- Floats -------------------------------------------------------------------------------------------------------- */
 
 static value make_quotient(struct op o, const value *x)
 {
@@ -308,8 +307,7 @@ static value make_isinf(struct op o, const value *x)
     return mask(o, NEURON_ALU_GT, magnitude(o, x[0]), LARGEST);
 }
 
-/* -- Integers
- * ------------------------------------------------------------------------------------------------------------ */
+/* -- Integers ------------------------------------------------------------------------------------------------------ */
 
 static value itt(struct op o, enum neuron_alu op, value a, value b)
 {
@@ -434,8 +432,7 @@ static value make_lnot(struct op o, const value *x)
     return mask(o, NEURON_ALU_EQ, x[0], 0);
 }
 
-/* -- Of any type
- * ----------------------------------------------------------------------------------------------------------- */
+/* -- Of any type --------------------------------------------------------------------------------------------------- */
 
 static value make_select(struct op o, const value *x)
 {
@@ -462,8 +459,7 @@ static value make_cast(struct op o, const value *x)
     return nk_copy(o.nk, o.t, o.to, v);
 }
 
-/* -- The table
- * --------------------------------------------------------------------------------------------------------------- */
+/* -- The table ----------------------------------------------------------------------------------------------------- */
 
 enum how { BY_HOST, BY_ALU, BY_FUNC, BY_MAKE };
 struct way {

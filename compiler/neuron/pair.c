@@ -108,8 +108,7 @@ struct nk_value *nk_by_column(struct nk *nk, const struct nk_tile *t, enum tcc_d
     return to;
 }
 
-/* -- Pairs
- * ------------------------------------------------------------------------------------------------------------- */
+/* -- Pairs --------------------------------------------------------------------------------------------------------- */
 
 /* The only reader of an instruction's value, in its own stage; -1: there are none, or several. */
 int nk_reader_of(const struct kn_kernel *k, int insn)
@@ -223,8 +222,7 @@ struct nk_value *nk_pair(struct nk *nk, const struct nk_tile *t, enum tcc_dtype 
     return to;
 }
 
-/* -- Selects by an index
- * ----------------------------------------------------------------------------------------------- */
+/* -- Selects by an index ------------------------------------------------------------------------------------------- */
 
 bool nk_is_hot(const struct kn_kernel *k, const struct kn_stage *g, int insn, struct nk_hot *to)
 {

@@ -19,8 +19,7 @@ bool nk_takes_product(struct nk *nk)
     return nk->k->roles.form == KN_CONTRACTION && nk_plan_product(nk, p);
 }
 
-/* -- Factors
- * ------------------------------------------------------------------------------------------------------------- */
+/* -- Factors ------------------------------------------------------------------------------------------------------- */
 
 static const struct nk_value *evaluate(struct nk *nk, const struct nk_tile *t, int insn)
 {
@@ -87,8 +86,7 @@ static void release(struct product *p, int mark)
     nk_release_to(p->nk, mark, keep, n);
 }
 
-/* -- Products
- * -------------------------------------------------------------------------------------------------------------- */
+/* -- Products ------------------------------------------------------------------------------------------------------ */
 
 /* The weights of a tile's own points: those that were loaded last are kept. */
 static struct nk_panel *weights(struct product *p, int64_t lo, int64_t n)

@@ -29,8 +29,7 @@ struct scatter {
     struct nk_digits digits[KN_MAX_DIMS];
 };
 
-/* -- Which kernels
- * ------------------------------------------------------------------------------------------------------- */
+/* -- Which kernels ------------------------------------------------------------------------------------------------- */
 
 static int without_casts(const struct kn_kernel *k, int i)
 {
@@ -83,8 +82,7 @@ bool nk_takes_scatter(struct nk *nk)
     return plan(nk, &s);
 }
 
-/* -- Updates
- * ------------------------------------------------------------------------------------------------------------- */
+/* -- Updates ------------------------------------------------------------------------------------------------------- */
 
 /* As float32, and from the axis's end where they are below 0. */
 static const struct nk_value *places(struct nk *nk, const struct nk_tile *t, const struct nk_value *v, int64_t bound)

@@ -10,8 +10,7 @@
 
 #include <string.h>
 
-/* -- Instructions
- * -------------------------------------------------------------------------------------------------------------- */
+/* -- Instructions -------------------------------------------------------------------------------------------------- */
 
 const struct nk_value *nk_body(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n,
                                const struct nk_value *const *args)
@@ -243,8 +242,7 @@ static bool is_scatter(const struct nk *nk, const struct kn_stage *g)
     return false;
 }
 
-/* -- Chunks of a stage
- * -------------------------------------------------------------------------------------------------------- */
+/* -- Chunks of a stage --------------------------------------------------------------------------------------------- */
 
 static void run_chunks(struct stage *s, const bool *later)
 {
@@ -309,8 +307,7 @@ int64_t nk_stage_points(const struct nk *nk, const struct kn_stage *s)
     return n;
 }
 
-/* -- Tiles
- * ------------------------------------------------------------------------------------------------------------------ */
+/* -- Tiles --------------------------------------------------------------------------------------------------------- */
 
 /* Are all points of the stages that use a row buffer on chip at once? */
 static bool at_once(const struct plan *p, int operand)

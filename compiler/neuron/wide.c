@@ -23,8 +23,7 @@ bool nk_is_wide(enum tcc_dtype d)
     return d == TCC_I64 || d == TCC_U64;
 }
 
-/* -- Words
- * ------------------------------------------------------------------------------------------------------------- */
+/* -- Words --------------------------------------------------------------------------------------------------------- */
 
 static value tt(struct wide w, enum neuron_alu op, value a, value b)
 {
@@ -118,8 +117,7 @@ static value joined(struct wide w, struct pair p, enum tcc_dtype d)
     return v;
 }
 
-/* -- Arithmetic
- * -------------------------------------------------------------------------------------------------------- */
+/* -- Arithmetic ---------------------------------------------------------------------------------------------------- */
 
 static struct pair add(struct wide w, struct pair a, struct pair b)
 {
@@ -221,8 +219,7 @@ static struct pair sign_of(struct wide w, struct pair a)
     return (struct pair){v, ts(w, NEURON_ALU_MUL, ts(w, NEURON_ALU_LT, v, 0), -1)};
 }
 
-/* -- Floats
- * ------------------------------------------------------------------------------------------------------------ */
+/* -- Floats -------------------------------------------------------------------------------------------------------- */
 
 /* A natural number as float32. */
 static value to_float(struct wide w, struct pair a)
@@ -274,8 +271,7 @@ static value cast_to_float(struct wide w, struct pair a)
     return ftt(w, NEURON_ALU_SUB, f, ftt(w, NEURON_ALU_MUL, fts(w, NEURON_ALU_MUL, f, 2), below_zero));
 }
 
-/* -- Quotients
- * --------------------------------------------------------------------------------------------------------- */
+/* -- Quotients ----------------------------------------------------------------------------------------------------- */
 
 /* Of naturals; by 0: q = r = 0. A quotient of up to 64 bits gets 19 more right by each round; what is left is below 3
  * divisors. */
@@ -319,8 +315,7 @@ static struct pair quotient(struct wide w, enum ir_op op, struct pair a, struct 
     return add(w, r, (struct pair){MUL(b.lo, put), MUL(b.hi, put)});
 }
 
-/* -- Bits
- * -------------------------------------------------------------------------------------------------------------- */
+/* -- Bits ---------------------------------------------------------------------------------------------------------- */
 
 static value bits(struct wide w, enum neuron_alu op, value a, value b)
 {
@@ -352,8 +347,7 @@ static struct pair shift(struct wide w, bool left, struct pair a, struct pair by
     return sign ? bitwise(w, NEURON_ALU_XOR, p, (struct pair){sign, sign}) : p;
 }
 
-/* -- Philox4x32-10
- * ----------------------------------------------------------------------------------------------------- */
+/* -- Philox4x32-10 ------------------------------------------------------------------------------------------------- */
 
 /* Word x mod 4 of the block of the counter (x / 4, z) and the key y. */
 static struct pair philox(struct wide w, struct pair x, struct pair y, struct pair z)
@@ -379,8 +373,7 @@ static struct pair philox(struct wide w, struct pair x, struct pair y, struct pa
     return (struct pair){v, word(w, 0)};
 }
 
-/* -- Scalar ops
- * -------------------------------------------------------------------------------------------------------- */
+/* -- Scalar ops ---------------------------------------------------------------------------------------------------- */
 
 static value cast(struct wide w, value x, enum tcc_dtype from, enum tcc_dtype to)
 {

@@ -133,8 +133,7 @@ bool onnx_op_qlinear_reduce_mean(struct imp *im)
     return quantised_mean(im, x, n, axes, imp_i(im, "keepdims", 1));
 }
 
-/* -- Products
- * -------------------------------------------------------------------------------------------------------------- */
+/* -- Products ------------------------------------------------------------------------------------------------------ */
 
 bool onnx_op_qgemm(struct imp *im)
 {

@@ -117,8 +117,7 @@ static struct ir_value *turned(struct pt2 *p, struct ir_value *x)
     return x ? imp_transpose(p->im, x, perm) : NULL;
 }
 
-/* -- Systems of equations
- * -------------------------------------------------------------------------------------------- */
+/* -- Systems of equations ------------------------------------------------------------------------------------------ */
 
 /* Both operands with the same leading dims. */
 static bool beside(struct pt2 *p, struct ir_value **a, struct ir_value **b)
@@ -251,8 +250,7 @@ bool aten_inverse(struct pt2 *p)
     return made && pt2_out(p, 0, made->out[0]) && (!arg || spare(p, 1, made->out[1]));
 }
 
-/* -- Factors
- * ------------------------------------------------------------------------------------------------------------ */
+/* -- Factors ------------------------------------------------------------------------------------------------------- */
 
 /* linalg_cholesky(self, upper), arg 0; linalg_cholesky_ex(self, upper, check_errors) -> L, info, arg 1 */
 bool aten_cholesky(struct pt2 *p)
@@ -415,8 +413,7 @@ bool aten_householder_product(struct pt2 *p)
                           1, (const int[]){0});
 }
 
-/* -- Eigenvalues, singular values
- * ------------------------------------------------------------------------------------------ */
+/* -- Eigenvalues, singular values ---------------------------------------------------------------------------------- */
 
 /* linalg_eigh(self, UPLO), _linalg_eigh(A, UPLO, compute_v) -> values, vectors; linalg_eigvalsh(self, UPLO), arg 1 */
 bool aten_eigh(struct pt2 *p)
@@ -566,8 +563,7 @@ bool aten_matrix_rank(struct pt2 *p)
                    imp_reduce(im, IR_reduce_sum, imp_cast(im, imp_bin(im, IR_gt, s, from), TCC_I64), 1, &last, false));
 }
 
-/* -- Determinants, functions of matrices
- * ---------------------------------------------------------------------------------------- */
+/* -- Determinants, functions of matrices --------------------------------------------------------------------------- */
 
 /* The factors that determinants give besides, for their backward pass: PyTorch takes those of A transposed where A lies
  * in row-major order (ATen/native/BatchLinearAlgebra.cpp). */
@@ -670,8 +666,7 @@ bool aten_tensorsolve(struct pt2 *p)
     return made && pt2_out(p, 0, imp_reshape(p->im, made->out[0], rank - imp_rank(b), x->type->dim + imp_rank(b)));
 }
 
-/* -- Checks
- * ------------------------------------------------------------------------------------------------------------------ */
+/* -- Checks -------------------------------------------------------------------------------------------------------- */
 
 /* The `info` of this value has to be 0: the op that gives it says what is wrong. */
 static bool checked(struct pt2 *p, struct ir_value *info)

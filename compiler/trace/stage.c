@@ -93,8 +93,7 @@ int trace_stage_of(const struct trace_tensor *t)
     return t->value && t->generation == t->c->generation ? first_user(t->value) : EVERYWHERE;
 }
 
-/* -- Places
- * ---------------------------------------------------------------------------------------------------------- */
+/* -- Places -------------------------------------------------------------------------------------------------------- */
 
 static double bytes_of(const struct ir_value *v)
 {
@@ -162,8 +161,7 @@ static void place_results(struct cut *x)
     }
 }
 
-/* -- Messages
- * -------------------------------------------------------------------------------------------------------- */
+/* -- Messages ------------------------------------------------------------------------------------------------------ */
 
 static void need(struct cut *x, const struct ir_value *v, int stage)
 {

@@ -18,8 +18,7 @@
 #include "passes/parallel/stage_order.h"
 #include "passes/train/train.h"
 
-/* -- The cluster
- * ---------------------------------------------------------------------------------------------------------- */
+/* -- The cluster --------------------------------------------------------------------------------------------------- */
 
 struct plan_link {
     double latency;             /* seconds of a message */
@@ -39,8 +38,7 @@ bool plan_cluster_read(struct ir_ctx *ctx, const char *name, const char *text, s
 /* Writes one that reads back the same to four digits. */
 void plan_cluster_write(FILE *out, const struct plan_cluster *c);
 
-/* -- The model
- * ------------------------------------------------------------------------------------------------------------- */
+/* -- The model ----------------------------------------------------------------------------------------------------- */
 
 /* Bytes, or operations, as a function of the samples in a batch. */
 struct plan_size { double fixed, each; };
@@ -116,8 +114,7 @@ struct plan_model *plan_model_new(struct ir_module *m, const struct train_option
 const struct plan_part *plan_part(struct plan_model *m, int parts, bool sequence);
 void plan_set_measure(struct plan_model *m, int parts, bool sequence, struct plan_measure *measure);
 
-/* -- A layout
- * ---------------------------------------------------------------------------------------------------------------- */
+/* -- A layout ------------------------------------------------------------------------------------------------------ */
 
 struct plan_layout {
     int partitions, copies, micros;     /* ranks = partitions * copies * parts */
@@ -162,8 +159,7 @@ bool plan_predict(struct plan_model *m, const struct plan_cluster *c, const stru
                   struct plan_prediction *out,
                   const char **why);
 
-/* -- All of them
- * --------------------------------------------------------------------------------------------------------------- */
+/* -- All of them --------------------------------------------------------------------------------------------------- */
 
 struct plan_search {
     int ranks;
@@ -186,8 +182,7 @@ struct plan_prediction *plan_search(struct plan_model *m, const struct plan_clus
 /* Bytes that a rank has, of so many. */
 double plan_memory_of(const struct plan_cluster *c, int ranks);
 
-/* -- Events (events.c)
- * ------------------------------------------------------------------------------------------------------ */
+/* -- Events (events.c) --------------------------------------------------------------------------------------------- */
 
 /* Bytes that go from a segment to another, with each microbatch, and the link they take. */
 struct plan_message { int from, to; double bytes; bool backward; };

@@ -15,8 +15,7 @@
 
 #define IN_FLIGHT 4
 
-/* -- A pipeline
- * ----------------------------------------------------------------------------------------------------------- */
+/* -- A pipeline ---------------------------------------------------------------------------------------------------- */
 
 struct sim_context {
     struct ir_ctx *ctx;
@@ -239,8 +238,7 @@ bool plan_simulate(struct ir_ctx *ctx, const struct plan_pipeline *p, struct pla
     return simulate_step(ctx, p, out);
 }
 
-/* -- Averages
- * ---------------------------------------------------------------------------------------------------------- */
+/* -- Averages ------------------------------------------------------------------------------------------------------ */
 
 double plan_all_reduce(const struct plan_cluster *c, double bytes, int copies, int here, int sharers)
 {

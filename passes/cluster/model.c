@@ -59,8 +59,7 @@ static struct plan_size times(struct plan_size s, double factor)
     return (struct plan_size){s.fixed * factor, s.each * factor};
 }
 
-/* -- Sizes
- * ------------------------------------------------------------------------------------------------------------ */
+/* -- Sizes --------------------------------------------------------------------------------------------------------- */
 
 static struct plan_size line(const struct counter *k, double few, double many)
 {
@@ -87,8 +86,7 @@ static void add(struct plan_size *to, struct plan_size s)
     to->each += s.each;
 }
 
-/* -- The backward pass, built on a copy
- * --------------------------------------------------------------------------------- */
+/* -- The backward pass, built on a copy ---------------------------------------------------------------------------- */
 
 /* Nodes behind `last` that gradients or loss need, latest first. */
 static void mark_needed(bool *needed, const struct ir_node *from, const struct ir_node *last)
@@ -162,8 +160,7 @@ static bool differentiate(struct counter *k)
     return true;
 }
 
-/* -- Nodes
- * ------------------------------------------------------------------------------------------------------------- */
+/* -- Nodes --------------------------------------------------------------------------------------------------------- */
 
 static bool elementwise(const struct ir_node *n)
 {
@@ -275,8 +272,7 @@ static void list_values(struct counter *k)
     k->m->values = values.at;
 }
 
-/* -- The whole
- * ---------------------------------------------------------------------------------------------------------- */
+/* -- The whole ----------------------------------------------------------------------------------------------------- */
 
 /* The axis on which inputs are split: a symbol, or a number. */
 static void find_batch(struct counter *k)
@@ -337,8 +333,7 @@ static void add_loss(struct counter *k)
     k->m->loss_fixed = scores.fixed;
 }
 
-/* -- Parts of tensors
- * ------------------------------------------------------------------------------------------------- */
+/* -- Parts of tensors ---------------------------------------------------------------------------------------------- */
 
 /* What a node's exchanges move: forward, of what it makes or takes; backward, the gradient of what it takes whole. */
 static void add_exchanges(struct counter *k, struct plan_part *p, const struct tensor_survey *s)

@@ -41,8 +41,7 @@ struct sim_context {
     int *here;                  /* by stage: its copies on the node of the first */
 };
 
-/* -- Machines
- * ----------------------------------------------------------------------------------------------------------- */
+/* -- Machines ------------------------------------------------------------------------------------------------------ */
 
 static bool place(struct sim_context *x, const char **why)
 {
@@ -94,8 +93,7 @@ static double exchange_seconds(const struct sim_context *x, double bytes, int n)
     return n ? n * plan_all_reduce(x->c, bytes / n, t, here, x->per_node) * (here < t ? 1 : x->slow) : 0;
 }
 
-/* -- Times
- * ------------------------------------------------------------------------------------------------------------- */
+/* -- Times --------------------------------------------------------------------------------------------------------- */
 
 static double item_seconds(const struct sim_context *x, const struct plan_item *it)
 {
@@ -208,8 +206,7 @@ static void count_messages(struct sim_context *x)
     }
 }
 
-/* -- The pipeline
- * ----------------------------------------------------------------------------------------------------------- */
+/* -- The pipeline -------------------------------------------------------------------------------------------------- */
 
 struct pipeline_result {
     double makespan;
@@ -377,8 +374,7 @@ static bool run_pipeline(const struct sim_context *x, struct ir_ctx *ctx, bool s
     return true;
 }
 
-/* -- Averages and updates
- * -------------------------------------------------------------------------------------------------------- */
+/* -- Averages and updates ------------------------------------------------------------------------------------------ */
 
 /* What a bucket takes: an all-reduce, with --zero its first half: gradients go to the copy that updates their
  * parameters. */
@@ -457,8 +453,7 @@ static double updated(const struct sim_context *x, int stage)
     return x->l->zero == 1 || x->l->zero == 2 ? seconds + reduce(x, trained, stage) / 2 : seconds;
 }
 
-/* -- Memory and bytes
- * ---------------------------------------------------------------------------------------------------------- */
+/* -- Memory and bytes ---------------------------------------------------------------------------------------------- */
 
 /* What a copy holds of gradients, or parameters, of these bytes that owners keep: its part, and the buckets that are
  * under way. */
@@ -523,8 +518,7 @@ static void count_bytes(const struct sim_context *x, struct plan_prediction *out
     }
 }
 
-/* -- The whole
- * --------------------------------------------------------------------------------------------------------------- */
+/* -- The whole ----------------------------------------------------------------------------------------------------- */
 
 static void sum_up(const struct sim_context *x, struct ir_ctx *ctx, const struct pipeline_result *r, bool simulate,
                    struct plan_prediction *out)

@@ -416,8 +416,7 @@ int kb_value(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
     return id;
 }
 
-/* -- Groups without an anchor
- * ---------------------------------------------------------------------------------------- */
+/* -- Groups without an anchor -------------------------------------------------------------------------------------- */
 
 /* The logical index of an element from the variables of the physical axes. */
 void kb_logical_index(struct kb *k, ir_type t, kn_layout l, const ir_expr *physical, ir_expr *logical)

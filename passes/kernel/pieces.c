@@ -83,8 +83,7 @@ uint32_t lw_outer_dims(const struct kn_kernel *k)
     return set;
 }
 
-/* -- The split kernel
- * ------------------------------------------------------------------------------------------------ */
+/* -- The split kernel ---------------------------------------------------------------------------------------------- */
 
 struct splitter {
     struct lw_copy c; /* number: of the phase that is being made */

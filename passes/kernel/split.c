@@ -83,8 +83,7 @@ static int64_t pieces_of(const struct pass_cost *cost, const struct kn_kernel *k
     return n;
 }
 
-/* -- The pass
- * --------------------------------------------------------------------------------------------------------- */
+/* -- The pass ------------------------------------------------------------------------------------------------------ */
 
 static bool known_at_entry(const struct lw *lw, ir_expr e)
 {

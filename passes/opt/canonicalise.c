@@ -504,8 +504,7 @@ static bool resolve_block(struct pass_run *r, struct ir_block *b)
     return ok;
 }
 
-/* -- Operand order, of what is left
- * ------------------------------------------------------------------------------------ */
+/* -- Operand order, of what is left -------------------------------------------------------------------------------- */
 
 /* Where values are defined, by their ids: counted in the order of the text. */
 static void number_values(const struct ir_block *b, int *where, int *n)

@@ -88,8 +88,7 @@ static struct ir_value *pool_bytes(struct rewrite *w, struct ir_node *n)
     return v && q.scale ? ir_binary(&w->b, IR_mul, v, q.scale) : v;
 }
 
-/* -- i8 as u8
- * -------------------------------------------------------------------------------------------------------- */
+/* -- i8 as u8 ------------------------------------------------------------------------------------------------------ */
 
 static struct ir_value *widen_unsigned(struct rewrite *w, struct ir_node *n)
 {
@@ -118,8 +117,7 @@ static struct ir_value *join_zeros(struct rewrite *w, struct ir_node *n)
     return q.zero ? ir_binary(&w->b, IR_sub, x, zero) : x;
 }
 
-/* -- Requantising
- * ------------------------------------------------------------------------------------------------------ */
+/* -- Requantising -------------------------------------------------------------------------------------------------- */
 
 static bool known_positive(struct rewrite *w, struct ir_value *v)
 {

@@ -336,8 +336,7 @@ struct ir_value *q_integer_product(struct rewrite *w, struct ir_node *n)
     return product(w, n, &a, &b, rewrite_operand(n, 2));
 }
 
-/* -- Products of floats
- * --------------------------------------------------------------------------------------------- */
+/* -- Products of floats -------------------------------------------------------------------------------------------- */
 
 /* The scale of the weights as a factor of the result; false: it differs along the sum. */
 static bool result_scale(struct rewrite *w, const struct ir_node *n, struct ir_value **scale)
@@ -406,8 +405,7 @@ struct ir_value *q_float_product(struct rewrite *w, struct ir_node *n)
     return ir_binary(at, IR_add, y, ir_reshape_to(at, bias, rank, dims));
 }
 
-/* -- Products of 8-bit floats
- * --------------------------------------------------------------------------------------- */
+/* -- Products of 8-bit floats -------------------------------------------------------------------------------------- */
 
 static bool is_fp8(const struct ir_value *v)
 {

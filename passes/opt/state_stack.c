@@ -83,8 +83,7 @@ static bool find_joins(struct stack *s, const struct ir_value *out)
     return true;
 }
 
-/* -- Order
- * ------------------------------------------------------------------------------------------------------------ */
+/* -- Order --------------------------------------------------------------------------------------------------------- */
 
 /* May v be computed in front of the node at `first`? Its nodes that stand behind are marked. */
 static bool may_rise(struct stack *s, const struct ir_value *v, int first)
@@ -114,8 +113,7 @@ static void rise(struct stack *s, const struct ir_value *v, int first, struct ir
     ir_move_before(n, before);
 }
 
-/* -- The rewriting
- * ------------------------------------------------------------------------------------------------------ */
+/* -- The rewriting ------------------------------------------------------------------------------------------------- */
 
 static struct ir_value *as_layer(struct stack *s, struct ir_builder *b, struct ir_value *v)
 {

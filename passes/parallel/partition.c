@@ -72,8 +72,7 @@ static void place_automatically(struct partition *p)
     number_segments(p, piece);
 }
 
-/* -- State
- * ------------------------------------------------------------------------------------------------------------- */
+/* -- State --------------------------------------------------------------------------------------------------------- */
 
 struct shared {
     struct partition *p;
@@ -164,8 +163,7 @@ bool partition_place(struct partition *p)
     return check_state(p) && check_crossing(p);
 }
 
-/* -- The report
- * ------------------------------------------------------------------------------------------------------------ */
+/* -- The report ---------------------------------------------------------------------------------------------------- */
 
 /* Bytes a microbatch that go from one stage to others, each value once a stage that it goes to. */
 static double leaves(const struct partition *p, int stage)

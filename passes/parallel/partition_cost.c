@@ -53,8 +53,7 @@ static void cost_item(struct partition *p, struct partition_item *it, bool *seen
     it->time = time * (p->o.training ? contracts ? 3 : 2 : 1);
 }
 
-/* -- What stays together
- * ---------------------------------------------------------------------------------------------- */
+/* -- What stays together ------------------------------------------------------------------------------------------- */
 
 static void visit_states(const struct partition *p, const struct ir_node *n, int item, int *first,
                          void (*each)(struct partition *p, int first, int item, bool written), bool *written)

@@ -15,8 +15,7 @@ int stages_segment_of(const struct stages *x, const struct ir_value *v)
     return item < 0 ? 0 : x->part->items[item].segment;
 }
 
-/* -- What crosses
- * --------------------------------------------------------------------------------------------------------- */
+/* -- What crosses -------------------------------------------------------------------------------------------------- */
 
 static bool is_trained(const struct stages *x, const struct ir_node *read)
 {
@@ -83,8 +82,7 @@ void stages_find_cut_values(struct stages *x)
             consider(x, x->part->items[i].node->out[k], active);
 }
 
-/* -- The model's part
- * --------------------------------------------------------------------------------------------------------- */
+/* -- The model's part ---------------------------------------------------------------------------------------------- */
 
 struct building {
     struct stages *x;
@@ -191,8 +189,7 @@ static bool add_loss(struct building *b, struct ir_value *scores, struct ir_valu
     return true;
 }
 
-/* -- Gradients
- * ---------------------------------------------------------------------------------------------------------------- */
+/* -- Gradients ----------------------------------------------------------------------------------------------------- */
 
 struct flow {
     struct {

@@ -166,8 +166,7 @@ static void find_kept(struct pass_split *h)
         need(h, end->in[i].value);
 }
 
-/* -- Symbols
- * ---------------------------------------------------------------------------------------------------------------- */
+/* -- Symbols ------------------------------------------------------------------------------------------------------- */
 
 struct symbols {
     struct ir_ctx *ctx;
@@ -258,8 +257,7 @@ static bool stages_settle_inputs(struct stages *x, struct ir_func *f, int *n, in
     return true;
 }
 
-/* -- Making the functions
- * ------------------------------------------------------------------------------------------------------ */
+/* -- Making the functions ------------------------------------------------------------------------------------------ */
 
 struct pass_part {
     struct ir_func *func;

@@ -133,8 +133,7 @@ static struct maker maker_new(struct ir_ctx *ctx, struct pipeline_order *order, 
     return k;
 }
 
-/* -- Schedules by simulation
- * --------------------------------------------------------------------------------------------- */
+/* -- Schedules by simulation --------------------------------------------------------------------------------------- */
 
 /* May the stage take that task now? Its operands are another question. */
 static bool allowed(const struct maker *k, const struct pipeline_task *t)
@@ -255,8 +254,7 @@ static void greedy(struct maker *k)
     simulate_greedy(k);
 }
 
-/* -- Megatron's
- * ------------------------------------------------------------------------------------------------------------ */
+/* -- Megatron's ---------------------------------------------------------------------------------------------------- */
 
 static struct pipeline_task numbered(const struct maker *k, int stage, int i, int group, bool backward)
 {
@@ -284,8 +282,7 @@ static void megatron(struct maker *k)
     }
 }
 
-/* -- The door
- * --------------------------------------------------------------------------------------------------------------- */
+/* -- The door ------------------------------------------------------------------------------------------------------ */
 
 static void count_peaks(struct pipeline_order *o)
 {

@@ -65,8 +65,7 @@ static bool average_over_copies(struct stages *x, struct ir_builder *b, int n, s
     return true;
 }
 
-/* -- Every Kth call
- * ------------------------------------------------------------------------------------------------------ */
+/* -- Every Kth call ------------------------------------------------------------------------------------------------ */
 
 /* A region that runs in every Kth call only, with one result or none; `then` builds there. */
 struct boundary {
@@ -99,8 +98,7 @@ static bool end_boundary(struct boundary *t, struct ir_value *value, struct ir_v
            ir_build_typed(&t->otherwise, IR_yield, value != NULL, &otherwise, NULL, 0, NULL);
 }
 
-/* -- Functions
- * ------------------------------------------------------------------------------------------------------------ */
+/* -- Functions ----------------------------------------------------------------------------------------------------- */
 
 /* f32[2]: the largest gradient, the sum of squares. NULL after a diagnostic. */
 static struct ir_value *measured(struct stages *x, struct ir_builder *b, int stage, int calls)
@@ -204,8 +202,7 @@ bool stages_make_updates(struct stages *x, int calls, struct stage_updates *u)
     return (u->count = make_update(x, -1, calls)) != NULL;
 }
 
-/* -- Calls
- * ------------------------------------------------------------------------------------------------------------------ */
+/* -- Calls --------------------------------------------------------------------------------------------------------- */
 
 void stages_call_updates(struct stages *x, const struct stage_updates *u, struct stage_calls *c)
 {
@@ -240,8 +237,7 @@ struct ir_state *stages_counter(struct stages *x)
     return x->t->o->accumulate > 1 ? train_counter(x->t) : NULL;
 }
 
-/* -- Apply
- * ------------------------------------------------------------------------------------------------------------------ */
+/* -- Apply --------------------------------------------------------------------------------------------------------- */
 
 /* The rate, of stage 0's update. */
 bool stages_build_apply(struct stages *step, const struct stage_updates *u)

@@ -64,8 +64,7 @@ static bool clean(struct ir_module *m)
     return pass_list(m, "clean", &o);
 }
 
-/* -- What is cut
- * -------------------------------------------------------------------------------------------------------------- */
+/* -- What is cut --------------------------------------------------------------------------------------------------- */
 
 static const char *const hows[] = {"mean", "sum", "concat", "stack"};
 
@@ -164,8 +163,7 @@ static void add_inputs_and_outputs(struct stages *x, const int *how)
     }
 }
 
-/* -- The pipelines
- * ------------------------------------------------------------------------------------------------------------ */
+/* -- The pipelines ------------------------------------------------------------------------------------------------- */
 
 static bool build_segments(struct stages *x)
 {
@@ -403,8 +401,7 @@ static bool build_init(struct training *t, struct partition *part)
     return true;
 }
 
-/* -- Homes of state
- * ------------------------------------------------------------------------------------------------------------ */
+/* -- Homes of state ------------------------------------------------------------------------------------------------ */
 
 static void note_states(const struct ir_block *b, int stage, int *reader, int *writer)
 {

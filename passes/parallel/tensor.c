@@ -37,8 +37,7 @@ static double bytes_of(const struct ir_value *v)
 
 static const struct cut whole = {.kind = CUT_WHOLE};
 
-/* -- Forms
- * ---------------------------------------------------------------------------------------------------------------- */
+/* -- Forms --------------------------------------------------------------------------------------------------------- */
 
 static bool is_visible(const struct rewriter *w, const struct ir_value *v)
 {
@@ -111,8 +110,7 @@ static double form_cost(struct rewriter *w, struct ir_value *old, struct cut c)
     }
 }
 
-/* -- Once more, for a part
- * ---------------------------------------------------------------------------------------------------- */
+/* -- Once more, for a part ----------------------------------------------------------------------------------------- */
 
 static bool is_source(const struct ir_value *v, int depth)
 {
@@ -167,8 +165,7 @@ static struct ir_value *part_of(struct rewriter *w, struct ir_value *old, struct
     return keep_form(w, old, c, n ? n->out[old->index] : NULL);
 }
 
-/* -- To another form
- * ------------------------------------------------------------------------------------------------------------ */
+/* -- To another form ----------------------------------------------------------------------------------------------- */
 
 /* A part that was only moved is gathered where it came from: who else needs that has it then. NULL: it was not, or
  * after a diagnostic. */
@@ -230,8 +227,7 @@ static struct ir_value *in_form(struct rewriter *w, struct ir_value *old, struct
     return v ? v : make_form(w, old, c);
 }
 
-/* -- Nodes
- * ------------------------------------------------------------------------------------------------------------------ */
+/* -- Nodes --------------------------------------------------------------------------------------------------------- */
 
 /* The axis on which a sum becomes a part with sequence parallel norms: the last but for the one of features. */
 static bool sequence_cut(const struct rewriter *w, ir_type t, struct cut *c)
@@ -466,8 +462,7 @@ static bool rewrite_block(struct rewriter *w, const struct ir_block *from)
     return true;
 }
 
-/* -- Functions
- * ---------------------------------------------------------------------------------------------------------------- */
+/* -- Functions ----------------------------------------------------------------------------------------------------- */
 
 static void mark_forward(struct rewriter *w, const struct ir_value *v)
 {

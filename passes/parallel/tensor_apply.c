@@ -8,8 +8,7 @@
 
 #include <string.h>
 
-/* -- Stages
- * -------------------------------------------------------------------------------------------------------------- */
+/* -- Stages -------------------------------------------------------------------------------------------------------- */
 
 /* Functions that stages call: several may call the same. */
 struct call_cuts {
@@ -106,8 +105,7 @@ static bool rewrite_staged(struct staged_rewriter *r, struct kn_staged *p)
     return true;
 }
 
-/* -- Owners
- * ------------------------------------------------------------------------------------------------------------ */
+/* -- Owners -------------------------------------------------------------------------------------------------------- */
 
 /* The names of the tensors that ranks divide whole among themselves (--zero), which an is_owner in some function has, a
  * line each. */
@@ -179,8 +177,7 @@ static void resize_owned(struct ir_module *m, const struct tensor_plan *plan)
         ir_set_attr(list.at.at[i].n, list.at.at[i].bytes);
 }
 
-/* -- State
- * ------------------------------------------------------------------------------------------------------------------ */
+/* -- State --------------------------------------------------------------------------------------------------------- */
 
 /* What belongs to a parameter, optimizer.SLOT.PARAM, grad.PARAM, master.PARAM (train.h), is cut as it is: the one with
  * the longest such name. */

@@ -64,8 +64,7 @@ struct ir_node *cut_build_slice(struct rewriter *w, const struct cut_node *x, st
     return build(w, x->n, in, attrs);
 }
 
-/* -- By index
- * ------------------------------------------------------------------------------------------------------------ */
+/* -- By index ------------------------------------------------------------------------------------------------------ */
 
 static struct ir_value *choose(struct rewriter *w, struct ir_value *c, struct ir_value *x, struct ir_value *y)
 {

@@ -255,8 +255,7 @@ static void take(struct chooser *k, const struct candidate *c)
             k->survey->exchanges[k->survey->nexchanges++] = c->exchanges.at[i];
 }
 
-/* -- What was chosen, in words
- * ---------------------------------------------------------------------------------------- */
+/* -- What was chosen, in words ------------------------------------------------------------------------------------- */
 
 static bool complain(struct chooser *k, const struct candidate *c)
 {

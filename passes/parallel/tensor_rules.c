@@ -29,8 +29,7 @@ const struct cut_row *cut_row_of(enum ir_op op)
     return r->rule ? r : NULL;
 }
 
-/* -- Cuts
- * ------------------------------------------------------------------------------------------------------------ */
+/* -- Cuts ---------------------------------------------------------------------------------------------------------- */
 
 bool cut_same(struct cut a, struct cut b)
 {
@@ -198,8 +197,7 @@ static bool passes_on(struct cut_node *x, bool result, struct cut c)
     return true;
 }
 
-/* -- Elementwise
- * ------------------------------------------------------------------------------------------------------ */
+/* -- Elementwise --------------------------------------------------------------------------------------------------- */
 
 /* Axis of operand i that belongs to that one of a result of `rank` axes, from the right; -1: it has none, or is
  * broadcast along it. */
@@ -227,8 +225,7 @@ bool cut_map(struct cut_node *x, bool result, int index, struct cut c)
     return true;
 }
 
-/* -- Moves
- * ---------------------------------------------------------------------------------------------------------- */
+/* -- Moves --------------------------------------------------------------------------------------------------------- */
 
 static ir_expr product(struct ir_ctx *ctx, ir_type t, int n)
 {
@@ -343,8 +340,7 @@ bool cut_concat(struct cut_node *x, bool result, int index, struct cut c)
     return block != NULL;
 }
 
-/* -- By index
- * ------------------------------------------------------------------------------------------------------------ */
+/* -- By index ------------------------------------------------------------------------------------------------------ */
 
 bool cut_gather(struct cut_node *x, bool result, int index, struct cut c)
 {
@@ -436,8 +432,7 @@ bool cut_scatter_nd(struct cut_node *x, bool result, int index, struct cut c)
     return true;
 }
 
-/* -- Reductions
- * ---------------------------------------------------------------------------------------------------------- */
+/* -- Reductions ---------------------------------------------------------------------------------------------------- */
 
 static bool lists(const struct ir_attr *axes, int a)
 {
@@ -498,8 +493,7 @@ bool cut_along(struct cut_node *x, bool result, int index, struct cut c)
     return c.axis != axis && all_are(x, c);
 }
 
-/* -- Products
- * --------------------------------------------------------------------------------------------------------- */
+/* -- Products ------------------------------------------------------------------------------------------------------ */
 
 /* The axes of a matmul's operand, by role. */
 enum role { ROW, COLUMN, INNER, LEADING };

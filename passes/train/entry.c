@@ -14,8 +14,7 @@ bool train_complain(struct training *t, const char *format, const char *name)
     return false;
 }
 
-/* -- Copies
- * ----------------------------------------------------------------------------------------------------------- */
+/* -- Copies -------------------------------------------------------------------------------------------------------- */
 
 /* The state writes of the copy, to be moved behind what is built after it; but for those whose versions somebody
  * reads. */
@@ -111,8 +110,7 @@ static struct ir_value *input_named(struct entry *e, const char *name)
     return NULL;
 }
 
-/* -- The loss
- * ------------------------------------------------------------------------------------------------------------ */
+/* -- The loss ------------------------------------------------------------------------------------------------------ */
 
 static bool is_float_tensor(const struct ir_value *v)
 {

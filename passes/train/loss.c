@@ -303,8 +303,7 @@ static bool classes(struct loss_build *l)
     return l->value && l->gradient;
 }
 
-/* -- Values
- * ---------------------------------------------------------------------------------------------------------- */
+/* -- Values -------------------------------------------------------------------------------------------------------- */
 
 bool loss_elements(struct loss_build *l, struct ir_value *each, struct ir_value *slopes)
 {
@@ -393,8 +392,7 @@ bool loss_classified(struct loss_build *l)
     return tcc_is_float((enum tcc_dtype)l->target->type->dtype) ? probabilities(l) : classes(l);
 }
 
-/* -- The door
- * ----------------------------------------------------------------------------------------------------------- */
+/* -- The door ------------------------------------------------------------------------------------------------------ */
 
 static bool (*const builders[])(struct loss_build *l) = {
 #define LOSS(name, target, build, others, keys, doc) loss_##build,

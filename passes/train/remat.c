@@ -65,8 +65,7 @@ static bool repeatable(const struct ir_node *n)
     return !(info->flags & IR_F_EFFECT) || info->kind == IR_K_RANDOM;
 }
 
-/* -- Looking at the function
- * ------------------------------------------------------------------------------------------ */
+/* -- Looking at the function --------------------------------------------------------------------------------------- */
 
 static void mark(bool *seen, const struct ir_node *n)
 {
@@ -185,8 +184,7 @@ static void choose_kept(struct remat *r)
     }
 }
 
-/* -- Changing it
- * ------------------------------------------------------------------------------------------------------- */
+/* -- Changing it --------------------------------------------------------------------------------------------------- */
 
 static struct ir_value *rematerialise(struct remat *r, struct ir_value *v);
 

@@ -10,8 +10,7 @@
 
 #include <string.h>
 
-/* -- Gradients
- * --------------------------------------------------------------------------------------------------------------- */
+/* -- Gradients ----------------------------------------------------------------------------------------------------- */
 
 struct ir_value *train_read_of(struct entry *e, struct ir_state *s)
 {
@@ -146,8 +145,7 @@ static bool accumulate(struct entry *e, struct ir_value **grads)
     return ir_write_state(b, micro, choose(b, full, ir_constant_i(b, TCC_I64, 0), now)) && update_if(e, full, grads);
 }
 
-/* -- Entry points
- * --------------------------------------------------------------------------------------------------------------- */
+/* -- Entry points -------------------------------------------------------------------------------------------------- */
 
 /* What forward and backward pass leave in a version's function. */
 struct backward {
@@ -372,8 +370,7 @@ static bool build_init(struct training *t)
     return train_init_states(&e.b, t, 0, t->nparams, t->params) && train_entry_end(&e, 0, NULL, NULL);
 }
 
-/* -- The door
- * ------------------------------------------------------------------------------------------------------------------ */
+/* -- The door ------------------------------------------------------------------------------------------------------ */
 
 bool train_begin(struct training *t, struct ir_module *m, const struct train_options *o)
 {

@@ -26,8 +26,7 @@ static const char *name_of(struct training *t, const char *entry, const struct i
     return from->version ? ir_internf(t->ctx, "%s%s", entry, from->name + strlen(from->version->entry)) : entry;
 }
 
-/* -- What is left out
- * ----------------------------------------------------------------------------------------------------- */
+/* -- What is left out ---------------------------------------------------------------------------------------------- */
 
 struct left_out {
     int count;
@@ -104,8 +103,7 @@ int train_build_versions(struct training *t, const char *entry, int n, struct ir
     return made;
 }
 
-/* -- What versions have in common
- * --------------------------------------------------------------------------------------------- */
+/* -- What versions have in common ---------------------------------------------------------------------------------- */
 
 /* The sizes of a version, put for the general types' symbols. */
 struct sizes {

@@ -100,8 +100,7 @@ uint64_t tccrt_digest(const struct tccrt_model *m)
     return tcr_xxh3(parts, sizeof parts);
 }
 
-/* -- State of all ranks
- * ----------------------------------------------------------------------------------------------- */
+/* -- State of all ranks -------------------------------------------------------------------------------------------- */
 
 static bool all_zero(const uint8_t *at, uint64_t n)
 {

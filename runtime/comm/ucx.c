@@ -254,8 +254,7 @@ static void ucx_close(struct tcr_net *net, bool broken)
     ucx_free(u);
 }
 
-/* -- Messages
- * -------------------------------------------------------------------------------------------------------- */
+/* -- Messages ------------------------------------------------------------------------------------------------------ */
 
 #define LOST ((void *)1) /* in at[1]: of a message that will never be done */
 

@@ -82,8 +82,7 @@ int lib_image_open(struct tcc_lib_call *call, const char *format, _Atomic(void *
     return TCC_OK;
 }
 
-/* -- BMP
- * ------------------------------------------------------------------------------------------------------------ */
+/* -- BMP ----------------------------------------------------------------------------------------------------------- */
 
 static int read_bmp(struct tcc_lib_call *call, struct lib_image *m)
 {
@@ -118,8 +117,7 @@ static int read_bmp(struct tcc_lib_call *call, struct lib_image *m)
     return TCC_OK;
 }
 
-/* -- PNM
- * ------------------------------------------------------------------------------------------------------------ */
+/* -- PNM ----------------------------------------------------------------------------------------------------------- */
 
 /* The next number of a PNM header or of plain data, comments skipped; -1: there is none. */
 static int64_t pnm_number(struct lib_image *m)

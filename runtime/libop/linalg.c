@@ -246,8 +246,7 @@ int tccrt_lib_slogdet(struct tcc_lib_call *call)
     return done(&s, status ? status : log_of ? TCC_OK : TCC_EENV);
 }
 
-/* -- Inverses, solutions
- * --------------------------------------------------------------------------------------------- */
+/* -- Inverses, solutions ------------------------------------------------------------------------------------------- */
 
 /* x[..., m, m] -> the same shape; `check`: a matrix without an inverse is an error, else it gives infinities and NaNs.
  * Second result, if asked for: the pivot that is zero. */
@@ -375,8 +374,7 @@ int tccrt_lib_triangular_solve(struct tcc_lib_call *call)
     return done(&s, status);
 }
 
-/* -- Factors as results
- * ------------------------------------------------------------------------------------------------ */
+/* -- Factors as results -------------------------------------------------------------------------------------------- */
 
 /* x[..., m, n] -> its L and U in one, i32 pivots[..., min(m, n)] from 1, i32 info[...]: the number of the first pivot
  * that is zero, or 0; `pivot` 0: no row changes places; `check`: a zero pivot is an error */
@@ -542,8 +540,7 @@ int tccrt_lib_cholesky(struct tcc_lib_call *call)
     return done(&s, status);
 }
 
-/* -- Exponential
- * ---------------------------------------------------------------------------------------------------------- */
+/* -- Exponential --------------------------------------------------------------------------------------------------- */
 
 /* c = a b, of m x m. */
 static void product(const double *a, const double *b, int64_t m, double *c)

@@ -153,8 +153,7 @@ int tccrt_lib_householder_product(struct tcc_lib_call *call)
     return TCC_OK;
 }
 
-/* -- Rotations
- * ------------------------------------------------------------------------------------------------------ */
+/* -- Rotations ----------------------------------------------------------------------------------------------------- */
 
 /* x and y become c x - s y and s x + c y. */
 static void rotate(double *x, double *y, int64_t n, int64_t step, double c, double s)
@@ -278,8 +277,7 @@ int tccrt_lib_eigh(struct tcc_lib_call *call)
     return status;
 }
 
-/* -- Singular values
- * --------------------------------------------------------------------------------------------------- */
+/* -- Singular values ----------------------------------------------------------------------------------------------- */
 
 static double dot(const double *x, const double *y, int64_t n)
 {

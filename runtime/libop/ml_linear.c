@@ -112,8 +112,7 @@ int tccrt_lib_linear_classifier(struct tcc_lib_call *call)
     return status;
 }
 
-/* -- Support vector machines
- * --------------------------------------------------------------------------------------------- */
+/* -- Support vector machines --------------------------------------------------------------------------------------- */
 
 struct svm {
     const struct tcc_tensor *x;

@@ -91,8 +91,7 @@ int tccrt_lib_string_equal(struct tcc_lib_call *call)
     return TCC_OK;
 }
 
-/* -- Splitting
- * ---------------------------------------------------------------------------------------------------------- */
+/* -- Splitting ----------------------------------------------------------------------------------------------------- */
 
 static bool is_space(char c)
 {
@@ -186,8 +185,7 @@ int tccrt_lib_string_split(struct tcc_lib_call *call)
     return TCC_OK;
 }
 
-/* -- Normalising
- * ----------------------------------------------------------------------------------------------------------- */
+/* -- Normalising --------------------------------------------------------------------------------------------------- */
 
 /* Ranges of letters: lower = upper + distance, or pairs that alternate. */
 static const struct {
@@ -303,8 +301,7 @@ int tccrt_lib_string_normalizer(struct tcc_lib_call *call)
     return y ? TCC_OK : TCC_EENV;
 }
 
-/* -- Regular expressions
- * ------------------------------------------------------------------------------------------------------ */
+/* -- Regular expressions ------------------------------------------------------------------------------------------- */
 
 /* Translates RE2 syntax into the C library's extended expressions (which know \w \s \b themselves): \d and \D, groups
  * that do not capture, lazy quantifiers (greed does not matter for a full match), and a dot that does not match a

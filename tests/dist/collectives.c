@@ -259,8 +259,7 @@ static int right(int t, int how, double scale, int size, void **all, int64_t i, 
     return (dtype == TCC_C64 || dtype == TCC_C128 ? right_complex : right_float)(dtype, how, scale, size, all, i, g);
 }
 
-/* -- Cases
- * ------------------------------------------------------------------------------------------------------------ */
+/* -- Cases --------------------------------------------------------------------------------------------------------- */
 
 static void check(int good, const char *what, int t, int how, int64_t n, struct tccrt_comm *c)
 {

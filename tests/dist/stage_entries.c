@@ -32,8 +32,7 @@ static int failed(const char *what)
     return 1;
 }
 
-/* -- Data
- * ------------------------------------------------------------------------------------------------------------- */
+/* -- Data ---------------------------------------------------------------------------------------------------------- */
 
 /* This copy's rows of a batch. */
 static struct batch part_of(const struct batch *b)
@@ -55,8 +54,7 @@ static double call(struct tccrt_session *s, const char *entry, const struct batc
     return status ? NAN : (double)out;
 }
 
-/* -- State
- * -------------------------------------------------------------------------------------------------------------- */
+/* -- State --------------------------------------------------------------------------------------------------------- */
 
 /* The largest difference of parameters and optimizer state that `mine` holds, relative to the largest element. */
 static double difference(struct tccrt_model *m, struct tccrt_session *mine, struct tccrt_session *all)
@@ -127,8 +125,7 @@ static int scale_gradients(struct tccrt_model *m, struct tccrt_session *s, float
     return n;
 }
 
-/* -- Cases
- * -------------------------------------------------------------------------------------------------------------- */
+/* -- Cases --------------------------------------------------------------------------------------------------------- */
 
 static int grads(struct tccrt_model *m, struct tccrt_session *mine, struct tccrt_session *all)
 {

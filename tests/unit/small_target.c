@@ -82,8 +82,7 @@ static const char *refuses(struct ir_ctx *ctx, const struct kn_kernel *k)
     return NULL;
 }
 
-/* -- Code
- * ------------------------------------------------------------------------------------------------------------ */
+/* -- Code ---------------------------------------------------------------------------------------------------------- */
 
 static void write_kernel(FILE *out, const char *prefix, int number, const struct kn_kernel *k)
 {

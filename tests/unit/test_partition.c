@@ -292,8 +292,7 @@ static struct ir_func *resnet50(void)
     return end(&t, "(%x: f32[8,64,56,56])", x, "f32[8,2048,7,7]");
 }
 
-/* -- Cuts of networks
- * ------------------------------------------------------------------------------------------------- */
+/* -- Cuts of networks ---------------------------------------------------------------------------------------------- */
 
 static double seconds(void)
 {
@@ -377,8 +376,7 @@ START_TEST(a_translation_network)
 }
 END_TEST
 
-/* -- The tree method
- * -------------------------------------------------------------------------------------------------- */
+/* -- The tree method ----------------------------------------------------------------------------------------------- */
 
 /*
  * Karakus et al., "Amazon SageMaker Model Parallelism" (2021, arXiv 2111.05972), as its open re-implementation has it:

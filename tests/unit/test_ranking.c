@@ -51,8 +51,7 @@ static const struct variant variants[] = {
 };
 enum { NVARIANTS = sizeof variants / sizeof *variants };
 
-/* -- A kernel's text
- * ------------------------------------------------------------------------------------------------ */
+/* -- A kernel's text ----------------------------------------------------------------------------------------------- */
 
 static FILE *out;
 #define P(...) fprintf(out, __VA_ARGS__)
@@ -383,8 +382,7 @@ static char *text_of(const struct variant *v)
     return text;
 }
 
-/* -- Runs
- * ----------------------------------------------------------------------------------------------------------- */
+/* -- Runs ---------------------------------------------------------------------------------------------------------- */
 
 static int blocks_of(const struct variant *v)
 {

@@ -49,8 +49,7 @@ struct data_bpe {
     char digest[17];
 };
 
-/* -- The file
- * --------------------------------------------------------------------------------------------------------- */
+/* -- The file ------------------------------------------------------------------------------------------------------ */
 
 /* The letter that stands for a byte. */
 static uint32_t letter_of(unsigned byte)
@@ -286,8 +285,7 @@ void data_bpe_free(struct data_bpe *b)
     free(b);
 }
 
-/* -- Joining
- * ---------------------------------------------------------------------------------------------------------------- */
+/* -- Joining ------------------------------------------------------------------------------------------------------- */
 
 /* What an encoding writes to, and works in. */
 struct encoder {
@@ -406,8 +404,7 @@ static bool join(struct encoder *e, size_t n)
     return true;
 }
 
-/* -- Words to symbols
- * ---------------------------------------------------------------------------------------------------------- */
+/* -- Words to symbols ---------------------------------------------------------------------------------------------- */
 
 /* The word as the vocabulary spells it, ended by 0; NULL: no memory. */
 static const char *spell(struct encoder *e, const unsigned char *s, size_t n)
@@ -507,8 +504,7 @@ static bool add_word(void *user, const unsigned char *s, size_t n, char *error)
     return join(e, count) || (snprintf(error, ERROR_SIZE, "no memory"), false);
 }
 
-/* -- Texts
- * ------------------------------------------------------------------------------------------------------------------ */
+/* -- Texts --------------------------------------------------------------------------------------------------------- */
 
 /* Where the first added token from `at` on begins, the longest of those that do; n: there is none. next[i]: where token
  * i was found last, so that the text is searched once for each; SIZE_MAX: not yet. */

@@ -30,8 +30,7 @@ struct rows {
     } * bad; /* ascending */
 };
 
-/* -- Passes: what columns hold, then their values
- * --------------------------------------------------------------------------- */
+/* -- Passes: what columns hold, then their values ------------------------------------------------------------------ */
 
 static bool survey(struct csv_table *t, int n, struct csv_column *c, char *error)
 {
@@ -198,8 +197,7 @@ static bool read_rows(struct csv_table *t, int n, const struct csv_column *c, st
     return !*error;
 }
 
-/* -- The array
- * --------------------------------------------------------------------------------------------------------------- */
+/* -- The array ----------------------------------------------------------------------------------------------------- */
 
 static void rows_release(struct data_source *s)
 {

@@ -130,8 +130,7 @@ bool data_tables_parse(struct data_tables *all, const char *text);
 int data_tables_load(const struct options *o, const char *path, struct data_tables *all);
 void data_tables_free(struct data_tables *all);
 
-/* -- Files
- * ------------------------------------------------------------------------------------------------------------ */
+/* -- Files --------------------------------------------------------------------------------------------------------- */
 
 struct data_file *data_map(const char *path, char *error);                 /* .gz is unpacked */
 /* the exit status of a data_map() that has just failed: the file's, or the machine's */
@@ -260,8 +259,7 @@ bool data_bpe_encode(const struct data_bpe *b, const unsigned char *text, size_t
 const char *data_bpe_digest(const struct data_bpe *b);         /* of its vocabulary, and of how it cuts */
 void data_bpe_free(struct data_bpe *b);
 
-/* -- Sets
- * ------------------------------------------------------------------------------------------------------------ */
+/* -- Sets ---------------------------------------------------------------------------------------------------------- */
 
 /* One array for each input of an entry point. axes: of each input's samples, -1: it has none. rows: which rows of the
  * arrays the samples are; NULL: all. */

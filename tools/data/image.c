@@ -91,8 +91,7 @@ static struct tcc_object *decode(const unsigned char *bytes, size_t size, int ch
     return NULL;
 }
 
-/* -- Random choices
- * --------------------------------------------------------------------------------------------------- */
+/* -- Random choices ------------------------------------------------------------------------------------------------ */
 
 struct dice {
     uint64_t key, counter;
@@ -158,8 +157,7 @@ static void jitter(struct dice *d, uint8_t *x, int64_t pixels, int channels)
 
 enum { MOST_SIDE = 16384, LARGEST = 1 << 28 };
 
-/* -- Sizes
- * ------------------------------------------------------------------------------------------------------------- */
+/* -- Sizes --------------------------------------------------------------------------------------------------------- */
 
 /* torchvision's Resize, then CenterCrop: the picture is scaled whole, since the filter would see less at the edges of a
  * part. A strip so thin that it would take more than LARGEST pixels is left out as no picture: *thin. */
@@ -267,8 +265,7 @@ bool data_picture_row(const struct data_picture *p, const char *name, const unsi
     return true;
 }
 
-/* -- Names
- * ----------------------------------------------------------------------------------------------------------------- */
+/* -- Names --------------------------------------------------------------------------------------------------------- */
 
 bool data_is_picture(const char *extension)
 {
@@ -280,8 +277,7 @@ bool data_is_picture(const char *extension)
     return false;
 }
 
-/* -- What an input takes
- * -------------------------------------------------------------------------------------------------- */
+/* -- What an input takes ------------------------------------------------------------------------------------------- */
 
 bool data_takes_pictures(const struct tccrt_value_info *info)
 {

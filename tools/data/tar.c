@@ -42,8 +42,7 @@ static void tar_release(struct data_source *s)
     free(t);
 }
 
-/* -- Headers
- * ----------------------------------------------------------------------------------------------------------- */
+/* -- Headers ------------------------------------------------------------------------------------------------------- */
 
 /* Octal digits, or GNU's base 256 (the first bit set); -1: neither. */
 static int64_t number_of(const unsigned char *p, int n)
@@ -167,8 +166,7 @@ static bool read_archive(struct tar *t, char *error)
     return ok;
 }
 
-/* -- Samples
- * ------------------------------------------------------------------------------------------------------------ */
+/* -- Samples ------------------------------------------------------------------------------------------------------- */
 
 /* The extension that the request is for; NULL: the archive has none. */
 static const char *extension_for(const struct tar *t, const struct data_request *q)

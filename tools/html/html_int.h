@@ -39,8 +39,7 @@ int html_write(const struct options *o, const char *path, const json_t *report);
 /* The page alone. Any tree is fine: what is not as described above is left out. */
 void html_page(FILE *out, const json_t *report);
 
-/* -- Building: references are taken over; NULL: there was no memory, and is left out
- * ---------------------------------------- */
+/* -- Building: references are taken over; NULL: there was no memory, and is left out ------------------------------- */
 
 json_t *html_report(const char *kind, const char *title, const char *subtitle);
 json_t *html_text(const char *text);                             /* as people may see it (tcr_show); NULL: "" */

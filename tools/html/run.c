@@ -209,8 +209,7 @@ static void memory_section(json_t *report, const struct model *m)
             html_row(rows, 2, html_text(list[i].name), html_number((double)list[i].bytes));
 }
 
-/* -- In short
- * ------------------------------------------------------------------------------------------------------- */
+/* -- In short ------------------------------------------------------------------------------------------------------ */
 
 static void answer_run(json_t *report, const struct model *m, const struct tccrt_profile_row *rows, int n,
                        const struct tccrt_profile_row *all, const struct html_runs *h)

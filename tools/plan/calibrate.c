@@ -131,8 +131,7 @@ static int time_kernel(const struct options *o, int which, double *one, double *
     return code;
 }
 
-/* -- Two processes
- * ---------------------------------------------------------------------------------------------------- */
+/* -- Two processes ------------------------------------------------------------------------------------------------- */
 
 struct pair {
     struct tccrt_comm *world;
@@ -267,8 +266,7 @@ static bool run_pair(struct plan_cluster *c)
     return true;
 }
 
-/* -- The machine
- * ------------------------------------------------------------------------------------------------------------ */
+/* -- The machine --------------------------------------------------------------------------------------------------- */
 
 static double memory_bytes(void)
 {

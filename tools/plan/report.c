@@ -142,8 +142,7 @@ static void print_details(const struct plan_prediction *q)
     printf("\n  slowest stage: %.1f%% over the mean\n", (q->balance - 1) * 100);
 }
 
-/* -- Commands
- * ---------------------------------------------------------------------------------------------------------- */
+/* -- Commands ------------------------------------------------------------------------------------------------------ */
 
 static void print_word(FILE *out, const char *word)
 {
@@ -229,8 +228,7 @@ void plan_report_text(const struct planner *p, const struct plan_result *r, int 
     printf("\n");
 }
 
-/* -- JSON
- * ------------------------------------------------------------------------------------------------------------------ */
+/* -- JSON ---------------------------------------------------------------------------------------------------------- */
 
 static json_t *layout_json(const struct planner *p, const struct plan_prediction *q)
 {

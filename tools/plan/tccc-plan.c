@@ -143,8 +143,7 @@ static int read_model(struct job *j)
     return tell(j, j->p.plan ? EXIT_FINE : EXIT_DATA);
 }
 
-/* -- Planning
- * ------------------------------------------------------------------------------------------------------- */
+/* -- Planning ------------------------------------------------------------------------------------------------------ */
 
 /* The listed ones' memory is that of their plans. Those that can't be compiled, or take too much, are left out; how
  * many. */

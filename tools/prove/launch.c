@@ -41,8 +41,7 @@ void prove_close(struct prove *p)
     p->device = NULL;
 }
 
-/* -- Launching
- * ------------------------------------------------------------------------------------------------------ */
+/* -- Launching ----------------------------------------------------------------------------------------------------- */
 
 static struct records records_for(const struct prove *p, const struct prove_launch *l)
 {

@@ -16,8 +16,7 @@ enum {
     MOST_ELEMENTS = 1 << 27 /* of an operand */
 };
 
-/* -- Samples
- * --------------------------------------------------------------------------------------------------------- */
+/* -- Samples ------------------------------------------------------------------------------------------------------- */
 
 /* Which points of a sample the interpreter runs. */
 struct choice {
@@ -172,8 +171,7 @@ bool prove_kernel(struct prove *p, int kernel, const struct kn_kernel *k, const 
     return true;
 }
 
-/* -- Several launches as one
- * ------------------------------------------------------------------------------------------ */
+/* -- Several launches as one --------------------------------------------------------------------------------------- */
 
 /* The function that runs several launches of the kernel; NULL: it has none. */
 static const struct tcc_plaunch *rows_of(const struct tcc_pimage *m, int kernel)
@@ -212,8 +210,7 @@ static bool prove_rows(struct prove *p, int kernel, const struct kn_kernel *k, c
     return right;
 }
 
-/* -- Artifacts
- * -------------------------------------------------------------------------------------------------------- */
+/* -- Artifacts ----------------------------------------------------------------------------------------------------- */
 
 static bool in_bounds(const struct kn_kernel *k, int64_t v)
 {

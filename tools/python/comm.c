@@ -133,8 +133,7 @@ static struct request *new_request(int nvalues)
     return r;
 }
 
-/* -- Collective calls
- * ------------------------------------------------------------------------------------------------- */
+/* -- Collective calls ---------------------------------------------------------------------------------------------- */
 
 static int take(struct request *r, PyObject *o, struct tcc_tensor *t)
 {
@@ -345,8 +344,7 @@ static PyObject *comm_barrier(PyObject *self, PyObject *unused)
     Py_END_ALLOW_THREADS return finish(r, status);
 }
 
-/* -- Groups
- * -------------------------------------------------------------------------------------------------------------- */
+/* -- Groups -------------------------------------------------------------------------------------------------------- */
 
 static PyObject *comm_group(PyObject *self, PyObject *list)
 {

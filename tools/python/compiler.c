@@ -163,8 +163,7 @@ static int take_options(struct job *j, PyObject *dict)
     return 0;
 }
 
-/* -- Compiling
- * ------------------------------------------------------------------------------------------------------ */
+/* -- Compiling ----------------------------------------------------------------------------------------------------- */
 
 static void tell(void *user, int severity, const char *text)
 {

@@ -189,8 +189,7 @@ static PyObject *array_set(PyObject *self, PyObject *value)
     return set_from((struct array *)self, value) ? NULL : Py_NewRef(Py_None);
 }
 
-/* -- DLPack
- * ----------------------------------------------------------------------------------------------------------- */
+/* -- DLPack -------------------------------------------------------------------------------------------------------- */
 
 static void release(PyObject *a)
 {
@@ -315,8 +314,7 @@ static PyObject *array_dlpack_device(PyObject *self, PyObject *unused)
     return Py_BuildValue("ii", d.type, d.id);
 }
 
-/* -- As inputs and results of runs
- * ---------------------------------------------------------------------------------------- */
+/* -- As inputs and results of runs --------------------------------------------------------------------------------- */
 
 bool py_is_array(PyObject *o)
 {
@@ -346,8 +344,7 @@ const struct tcc_tensor *py_array_tensor(PyObject *o)
     return &((struct array *)o)->t;
 }
 
-/* -- Methods of the model
- * ------------------------------------------------------------------------------------------------- */
+/* -- Methods of the model ------------------------------------------------------------------------------------------ */
 
 PyObject *model_to_device(PyObject *self, PyObject *value)
 {
@@ -394,8 +391,7 @@ PyObject *model_empty_on_device(PyObject *self, PyObject *args)
     return py_array_make(m, &t);
 }
 
-/* -- The type
- * ------------------------------------------------------------------------------------------------------------- */
+/* -- The type ------------------------------------------------------------------------------------------------------ */
 
 static PyObject *array_shape(PyObject *self, void *unused)
 {

@@ -202,8 +202,7 @@ static void model_free(PyObject *self)
     Py_DECREF((PyObject *)type);
 }
 
-/* -- Questions
- * ----------------------------------------------------------------------------------------------------------- */
+/* -- Questions ----------------------------------------------------------------------------------------------------- */
 
 /* None: it has no labels. */
 static PyObject *labels_of(const struct tccrt_model *m, const char *entry, int i, bool output)

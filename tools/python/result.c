@@ -83,8 +83,7 @@ static PyObject *numpy_typed(PyObject *array, int dtype)
     return typed;
 }
 
-/* -- Results of known shape
- * ------------------------------------------------------------------------------------------ */
+/* -- Results of known shape ---------------------------------------------------------------------------------------- */
 
 static void set_error(void *context, const char *kind, const char *message)
 {
@@ -168,8 +167,7 @@ PyObject *py_result_done(struct py_result *r)
     return r->framework ? to_framework(r->framework, array) : array;
 }
 
-/* -- Objects of the runtime's
- * ------------------------------------------------------------------------------------------ */
+/* -- Objects of the runtime's -------------------------------------------------------------------------------------- */
 
 struct memory {
     PyObject_HEAD struct tcc_object *object;

@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* -- State
- * ------------------------------------------------------------------------------------------------------------------ */
+/* -- State --------------------------------------------------------------------------------------------------------- */
 
 static struct tccrt_session *take_state(struct model *m)
 {
@@ -169,8 +168,7 @@ PyObject *model_random(PyObject *self, PyObject *args)
     return Py_BuildValue("KL", (unsigned long long)was, (long long)ran);
 }
 
-/* -- Ranks, profiles
- * ------------------------------------------------------------------------------------------------------ */
+/* -- Ranks, profiles ----------------------------------------------------------------------------------------------- */
 
 PyObject *model_group(PyObject *self, PyObject *args)
 {

@@ -302,8 +302,7 @@ static int take_capsule(PyObject *o, struct py_value *v, const char *name, struc
     return bad;
 }
 
-/* -- Strings, lists, sequences
- * ------------------------------------------------------------------------------------------ */
+/* -- Strings, lists, sequences ------------------------------------------------------------------------------------- */
 
 static int set_strings(struct tcc_object *to, PyObject *list)
 {

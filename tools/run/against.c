@@ -146,8 +146,7 @@ static bool list_all(struct first *a)
     return true;
 }
 
-/* -- One of the two
- * --------------------------------------------------------------------------------------------------- */
+/* -- One of the two ------------------------------------------------------------------------------------------------ */
 
 static int run_observed(const struct options *o, const char *path, tccrt_observer observer, struct pair *p)
 {
@@ -210,8 +209,7 @@ static int run_first(const char *path, struct pair *p)
     return WEXITSTATUS(status);
 }
 
-/* -- Comparison
- * ------------------------------------------------------------------------------------------------------- */
+/* -- Comparison ---------------------------------------------------------------------------------------------------- */
 
 /* Values of the two: of a layout of the target's own only where the plans are one. */
 static bool comparable(const struct pair *p, const struct made *a, const struct tccrt_made *b)
@@ -252,8 +250,7 @@ static int compare(void *user, const struct tccrt_made *b)
     return 1;
 }
 
-/* -- The two
- * ---------------------------------------------------------------------------------------------------------- */
+/* -- The two ------------------------------------------------------------------------------------------------------- */
 
 /* The second way's options: --against is a file, or DEVICE[@MACHINE] for the first one's. What a model is compiled for
  * follows the device. */

@@ -57,8 +57,7 @@ static bool grow(struct comparison *c, void **list, int n, int *cap, size_t size
     return true;
 }
 
-/* -- The others' values
- * ------------------------------------------------------------------------------------------------ */
+/* -- The others' values -------------------------------------------------------------------------------------------- */
 
 static void keep(void *user, const char *node, const char *value, const struct tcc_tensor *t)
 {
@@ -133,8 +132,7 @@ static int read_file(struct comparison *c, const char *path)
     return EXIT_FINE;
 }
 
-/* -- The run
- * ------------------------------------------------------------------------------------------------------------- */
+/* -- The run ------------------------------------------------------------------------------------------------------- */
 
 static bool same_type(const struct tcc_tensor *a, const struct tcc_tensor *b)
 {
@@ -204,8 +202,7 @@ static int run_observed(struct comparison *c, const char *path)
     return code;
 }
 
-/* -- What it says
- * ---------------------------------------------------------------------------------------------------------- */
+/* -- What it says -------------------------------------------------------------------------------------------------- */
 
 /* What matters of all rows; -1: none. */
 struct verdict {

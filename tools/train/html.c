@@ -383,8 +383,7 @@ static void memory_of_ranks(json_t *report, const struct trainer *t)
              m->device ? html_number((double)m->device) : json_null());
 }
 
-/* -- The page
- * -------------------------------------------------------------------------------------------------------- */
+/* -- The page ------------------------------------------------------------------------------------------------------ */
 
 static int write_page(struct trainer *t, const char *state)
 {
@@ -432,8 +431,7 @@ int train_html_look(struct trainer *t)
     return write_page(t, "");
 }
 
-/* -- The end
- * ---------------------------------------------------------------------------------------------------------- */
+/* -- The end ------------------------------------------------------------------------------------------------------- */
 
 static int write_trace(void *t, const char *path)
 {

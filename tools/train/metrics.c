@@ -48,8 +48,7 @@ static bool wants(const struct metrics *m, enum kind kind)
     return false;
 }
 
-/* -- --metrics=A,B
- * ----------------------------------------------------------------------------------------------------- */
+/* -- --metrics=A,B ------------------------------------------------------------------------------------------------- */
 
 static bool read_name(struct metrics *m, const char *name, size_t n)
 {
@@ -112,8 +111,7 @@ void metrics_free(struct metrics *m)
     free(m);
 }
 
-/* -- Where things are
- * ---------------------------------------------------------------------------------------------------- */
+/* -- Where things are ---------------------------------------------------------------------------------------------- */
 
 /* Is it an input of the model itself, and no target? */
 static bool is_models(const struct metrics *m, int input)
@@ -185,8 +183,7 @@ static int lay_out(struct metrics *m, const struct metrics_batch *b)
     return m->sums ? EXIT_FINE : tool_error(m->t->o, EXIT_ENVIRONMENT, "no memory");
 }
 
-/* -- Sums
- * ------------------------------------------------------------------------------------------------------------------ */
+/* -- Sums ---------------------------------------------------------------------------------------------------------- */
 
 static double value_at(const struct tcc_tensor *x, int64_t i)
 {
@@ -280,8 +277,7 @@ int metrics_share(struct metrics *m)
     return status == TCC_OK ? EXIT_FINE : trainer_status(m->t, TCC_EENV);
 }
 
-/* -- Results
- * ---------------------------------------------------------------------------------------------------------------- */
+/* -- Results ------------------------------------------------------------------------------------------------------- */
 
 static double matrix_at(const struct metrics *m, int64_t row, int64_t column)
 {
