@@ -10,203 +10,8 @@
  */
 #include <string.h>
 
-#include "ir/plan/plan_int.h"
+#include "ir/plan/verify_int.h"
 #include "ir/text/kernel_words_int.h"
-
-/* Who accessed a buffer last: the moment of its last write, and those of the reads since, of each queue the last. */
-struct reader {
-    const struct kn_moment *at;
-    struct reader *next;
-};
-struct accesses {
-    const struct kn_moment *write;
-    struct reader *reads;
-};
-
-struct plan {
-    struct ir_ctx *ctx;
-    const struct kn_program *p;
-    const struct kn_entry *entry;
-    int position;
-    struct ir_arena *scratch;
-    struct kn_life *life; /* by root buffer */
-    bool *written;        /* by root buffer */
-    bool *freed;
-    int *version; /* by buffer: of a state variable, the one that it holds */
-    struct kn_order *order;
-    const struct kn_moment *now;
-    struct accesses *accesses;    /* by root buffer */
-    const struct kn_step *bundle; /* the program or batch whose region is walked */
-    bool votes; /* the entry point has a vote, and the pass `queues` has run: `commit` has put it where it belongs */
-    VEC(const struct kn_moment *) faulty, voted; /* launches that may fault, of which no vote knows; votes */
-    bool ok;
-};
-
-static bool bad(struct plan *v, const struct kn_step *s, const char *format, ...)
-{
-    char text[512];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    const char *what = s ? kn_step_words[s->kind] : "", *node = s && s->node ? s->node : "";
-    if (v->ok)
-        ir_invalid(v->ctx, NULL, v->ctx->parsing ? IR_D_ERROR : IR_D_BUG,
-                   ir_internf(v->ctx, "plan of '%s': %s%s%s%s%s", v->entry ? v->entry->name : "", what,
-                              *node ? " of " : "", node, s ? ": " : "", text));
-    v->ok = false;
-    return false;
-}
-
-static int root(const struct kn_program *p, int b)
-{
-    for (int i = 0; p->buffers[b].space == TCC_SPACE_ALIAS && i < 100; i++)
-        b = p->buffers[b].index;
-    return b;
-}
-
-/* == Versions of state == */
-
-/* Does the step say which version of a variable it reads, or makes? What regions hand over, and the end of what was
- * started, need not. */
-static void says_version(struct plan *v, const struct kn_step *s, int b, bool makes)
-{
-    if (!s || s->nregions || s->kind == KN_STEP_WAIT || v->p->buffers[b].space != TCC_SPACE_STATE)
-        return;
-    for (int i = 0; i < s->nversions; i++)
-        if (s->versions[i].buffer == b && (makes ? s->versions[i].makes : s->versions[i].reads) >= 0)
-            return;
-    bad(v, s, "does not say which version of state variable %d it %s", b, makes ? "makes" : "reads");
-}
-
-static void begin_versions(struct plan *v, const struct kn_step *s)
-{
-    for (int i = 0; i < s->nversions && v->ok; i++) {
-        const struct kn_version *x = &s->versions[i];
-        if (x->buffer < 0 || x->buffer >= v->p->nbuffers || v->p->buffers[x->buffer].space != TCC_SPACE_STATE)
-            bad(v, s, "buffer %d is no state variable", x->buffer);
-        else if (x->reads >= 0 && x->reads != v->version[x->buffer])
-            bad(v, s, "reads version %d of state variable %d, which holds version %d here", x->reads, x->buffer,
-                v->version[x->buffer]);
-    }
-}
-
-static void make_versions(struct plan *v, const struct kn_step *s)
-{
-    for (int i = 0; i < s->nversions && v->ok; i++)
-        if (s->versions[i].makes >= 0)
-            v->version[s->versions[i].buffer] = s->versions[i].makes;
-}
-
-/* Behind regions, variables hold what the step makes; others what they held before. */
-static void join_versions(struct plan *v, const struct kn_step *s, const int *before)
-{
-    for (int b = 0; b < v->p->nbuffers && v->ok; b++) {
-        bool made = v->version[b] == before[b];
-        for (int i = 0; i < s->nversions && !made; i++)
-            made = s->versions[i].buffer == b && s->versions[i].makes >= 0;
-        if (!made)
-            bad(v, s, "a region leaves version %d of state variable %d, but the step makes none", v->version[b], b);
-        v->version[b] = before[b];
-    }
-    make_versions(v, s);
-}
-
-/* == Accesses == */
-
-/* The host's memory; that of a device for its queues, and for communication that works there. Before the pass `queues`
- * all is in order, wherever it runs. */
-static void in_memory(struct plan *v, const struct kn_step *s, int b)
-{
-    const struct kn_program *p = v->p;
-    int m = p->buffers[b].memory, of = p->nqueues ? p->queues[s->queue].memory : m;
-    bool copies = s->kind == TCC_STEP_COPY && m == 0, manages = s->kind == TCC_STEP_ALLOC || s->kind == TCC_STEP_DIMS;
-    if (m == of || copies || manages || s->nregions ||
-        (p->nmemories && (p->memories[m].shared && p->memories[of].shared)))
-        return;
-    bad(v, s, "buffer %d lies in memory %d, queue %d works on memory %d", b, m, s->queue, of);
-}
-
-/* Without a path from one access to the other, which runs first is left to chance. */
-static void ordered(struct plan *v, const struct kn_step *s, int b, bool write)
-{
-    struct accesses *a = &v->accesses[b];
-    const struct kn_moment *late = a->write && a->write != v->now && !kn_before(a->write, v->now) ? a->write : NULL;
-    for (struct reader *r = a->reads; r && write && !late; r = r->next)
-        late = r->at == v->now || kn_before(r->at, v->now) ? NULL : r->at;
-    if (late)
-        bad(v, s, "buffer %d is %s by a step of queue %d that nothing orders behind step %d of queue %d, which %s it",
-            b, write ? "written" : "read", v->now->queue, late->index, late->queue,
-            late == a->write ? "writes" : "reads");
-}
-
-static void accessed(struct plan *v, const struct kn_step *s, int b, bool write)
-{
-    struct accesses *a = &v->accesses[b];
-    if (!v->now)
-        return;
-    if (s)
-        in_memory(v, s, b);
-    ordered(v, s, b, write);
-    kn_order_touch(v->order, b, v->now);
-    if (write) {
-        *a = (struct accesses){.write = v->now};
-        return;
-    }
-    struct reader *r = a->reads;
-    while (r && r->at->queue != v->now->queue)
-        r = r->next;
-    if (!r) {
-        r = ir_arena_alloc(v->scratch, sizeof *r);
-        r->next = a->reads;
-        a->reads = r;
-    }
-    r->at = v->now;
-}
-
-static void live_at(struct plan *v, int b)
-{
-    struct kn_life *l = &v->life[b];
-    if (l->first < 0 || v->position < l->first)
-        l->first = v->position;
-    if (v->position > l->last)
-        l->last = v->position;
-}
-
-static bool in_range(struct plan *v, const struct kn_step *s, int b)
-{
-    return (b >= 0 && b < v->p->nbuffers) || bad(v, s, "buffer %d does not exist", b);
-}
-
-static void reads(struct plan *v, const struct kn_step *s, int b)
-{
-    if (!in_range(v, s, b))
-        return;
-    int r = root(v->p, b);
-    live_at(v, r);
-    if (v->freed[r])
-        bad(v, s, "buffer %d is read after it was freed", b);
-    else if (!v->written[r] && !(v->p->buffers[r].bytes && ir_is_value(v->p->buffers[r].bytes, 0)))
-        bad(v, s, "buffer %d is read before it is written", b);
-    says_version(v, s, r, false);
-    accessed(v, s, r, false);
-}
-
-static void writes(struct plan *v, const struct kn_step *s, int b)
-{
-    if (!in_range(v, s, b))
-        return;
-    int r = root(v->p, b);
-    enum tcc_space space = v->p->buffers[r].space;
-    live_at(v, r);
-    if (space == TCC_SPACE_INPUT || space == TCC_SPACE_WEIGHT)
-        bad(v, s, "buffer %d, an input or weight, is written", b);
-    if (v->freed[r])
-        bad(v, s, "buffer %d is written after it was freed", b);
-    says_version(v, s, r, true);
-    accessed(v, s, r, true);
-    v->written[r] = true;
-}
 
 /* == Votes == */
 
@@ -220,7 +25,7 @@ static bool is_vote(const struct kn_step *s)
     return s->kind == TCC_STEP_COLLECTIVE && s->what == TCC_VOTE;
 }
 
-static bool writes_state(const struct plan *v, const struct kn_step *s)
+static bool writes_state(const struct verifier *v, const struct kn_step *s)
 {
     for (int a = 0, o = 0; a < s->nargs; a++, o++) {
         bool writes = s->kind == TCC_STEP_COPY && a == 1;
@@ -234,7 +39,7 @@ static bool writes_state(const struct plan *v, const struct kn_step *s)
         if (s->kind == TCC_STEP_LIB)
             writes = a >= s->nin;
         if (writes && s->args[a] >= 0 && s->args[a] < v->p->nbuffers &&
-            v->p->buffers[root(v->p, s->args[a])].space == TCC_SPACE_STATE)
+            v->p->buffers[verify_root(v->p, s->args[a])].space == TCC_SPACE_STATE)
             return true;
     }
     return false;
@@ -258,7 +63,7 @@ static bool has_vote(const struct kn_steps *steps)
 
 /* A vote comes behind all that may fault; what writes state comes behind a vote that knows of whatever may have
  * faulted. */
-static void votes(struct plan *v, const struct kn_step *s)
+static void votes(struct verifier *v, const struct kn_step *s)
 {
     const struct kn_moment *now = v->now;
     if (!v->votes || !v->ok)
@@ -267,8 +72,8 @@ static void votes(struct plan *v, const struct kn_step *s)
         VEC_PUSH(v->ctx, v->faulty, now);
     for (int i = 0; is_vote(s) && i < v->faulty.n; i++)
         if (!kn_before(v->faulty.at[i], now)) {
-            bad(v, s, "does not wait for step %d of queue %d, which may fault", v->faulty.at[i]->index,
-                v->faulty.at[i]->queue);
+            verify_bad(v, s, "does not wait for step %d of queue %d, which may fault", v->faulty.at[i]->index,
+                       v->faulty.at[i]->queue);
             return;
         }
     if (is_vote(s)) {
@@ -278,17 +83,17 @@ static void votes(struct plan *v, const struct kn_step *s)
     if (!writes_state(v, s))
         return;
     if (v->faulty.n || !v->voted.n)
-        bad(v, s, "writes state before the ranks have voted");
+        verify_bad(v, s, "writes state before the ranks have voted");
     for (int i = 0; i < v->voted.n; i++)
         if (!kn_before(v->voted.at[i], now))
-            bad(v, s, "writes state without waiting for the ranks' vote");
+            verify_bad(v, s, "writes state without waiting for the ranks' vote");
 }
 
 /* == Steps == */
 
-static void walk(struct plan *v, const struct kn_steps *steps);
+static void walk(struct verifier *v, const struct kn_steps *steps);
 
-static void launch(struct plan *v, const struct kn_step *s)
+static void launch(struct verifier *v, const struct kn_step *s)
 {
     const struct kn_kernel *k = s->kernel;
     for (int pass = 0, a = 0; pass < 2; pass++, a = 0) { /* all reads first */
@@ -297,22 +102,22 @@ static void launch(struct plan *v, const struct kn_step *s)
             if (use == KN_LOCAL)
                 continue;
             if (pass == 0 && use != KN_OUT && use != KN_PARTIAL)
-                reads(v, s, s->args[a]);
+                verify_read(v, s, s->args[a]);
             if (pass == 1 && use != KN_IN)
-                writes(v, s, s->args[a]);
+                verify_write(v, s, s->args[a]);
             a++;
         }
     }
     if (s->nsizes != k->nsizes)
-        bad(v, s, "%d sizes for kernel %s, which has %d", s->nsizes, k->name ? k->name : "", k->nsizes);
+        verify_bad(v, s, "%d sizes for kernel %s, which has %d", s->nsizes, k->name ? k->name : "", k->nsizes);
 }
 
-static void run_if(struct plan *v, const struct kn_step *s)
+static void run_if(struct verifier *v, const struct kn_step *s)
 {
     size_t n = (size_t)v->p->nbuffers;
     bool *before = ir_arena_alloc(v->scratch, n + 1), *after = ir_arena_alloc(v->scratch, n + 1);
     if (s->nregions != 2) {
-        bad(v, s, "has %d regions, must have 2", s->nregions);
+        verify_bad(v, s, "has %d regions, must have 2", s->nregions);
         return;
     }
     int *versions = ir_arena_alloc(v->scratch, (n + 1) * sizeof *versions);
@@ -326,13 +131,13 @@ static void run_if(struct plan *v, const struct kn_step *s)
         v->position++;
         v->now = kn_order_leave(v->order, s, v->position);
         for (int i = 0; i < s->regions[r].nresults; i++)
-            reads(v, s, s->regions[r].results[i]);
+            verify_read(v, s, s->regions[r].results[i]);
         v->position++;
         for (int i = 0; s->regions[r].exits && i < s->regions[r].nresults; i++)
-            writes(v, s, s->regions[r].exits[i]);
+            verify_write(v, s, s->regions[r].exits[i]);
         for (size_t b = 0; b < n; b++)
             after[b] = v->written[b] && (r == 0 || after[b]);
-        join_versions(v, s, versions);
+        verify_join_versions(v, s, versions);
         if (r == 0)
             memcpy(v->version, versions, n * sizeof *versions);
     }
@@ -340,7 +145,7 @@ static void run_if(struct plan *v, const struct kn_step *s)
 }
 
 /* What lives into a loop from outside lives to its end: the next iteration reads it again. */
-static void extend_over_loop(struct plan *v, int first, int last)
+static void extend_over_loop(struct verifier *v, int first, int last)
 {
     for (int b = 0; b < v->p->nbuffers; b++) {
         struct kn_life *l = &v->life[b];
@@ -385,27 +190,27 @@ static int number_read(const struct kn_step *s)
 }
 
 /* What a body writes element by element in each iteration, and what otherwise: a scatter into what it has made. */
-static void mark_written(const struct plan *v, const struct kn_steps *steps, bool always, bool *counted, bool *made)
+static void mark_written(const struct verifier *v, const struct kn_steps *steps, bool always, bool *counted, bool *made)
 {
     for (int i = 0; i < steps->n; i++) {
         const struct kn_step *s = &steps->at[i];
         bool launch = s->kind == TCC_STEP_LAUNCH && s->kernel;
         for (int o = 0, a = 0; launch && o < s->kernel->noperands; o++)
             if (s->kernel->operands[o].use != KN_LOCAL) {
-                int b = root(v->p, s->args[a++]);
+                int b = verify_root(v->p, s->args[a++]);
                 if (s->kernel->operands[o].use != KN_IN)
                     (always && stores_by_index(s->kernel, o) ? counted : made)[b] = true;
             }
         for (int a = number_read(s); !launch && a < s->nargs; a++)
             if (s->args[a] >= 0)
-                made[root(v->p, s->args[a])] = true;
+                made[verify_root(v->p, s->args[a])] = true;
         for (int r = 0; r < s->nregions; r++)
             mark_written(v, &s->regions[r].steps, always && kn_is_bundle(s), counted, made);
     }
 }
 
 /* What a loop that counts stores element by element counts as written behind it, and lives from the loop's begin. */
-static void fills(struct plan *v, const struct kn_steps *steps, int first)
+static void fills(struct verifier *v, const struct kn_steps *steps, int first)
 {
     size_t n = (size_t)v->p->nbuffers;
     bool *counted = ir_arena_alloc(v->scratch, n + 1), *made = ir_arena_alloc(v->scratch, n + 1);
@@ -418,48 +223,48 @@ static void fills(struct plan *v, const struct kn_steps *steps, int first)
         }
 }
 
-static void run_loop(struct plan *v, const struct kn_step *s)
+static void run_loop(struct verifier *v, const struct kn_step *s)
 {
     size_t n = (size_t)v->p->nbuffers;
     bool *before = ir_arena_alloc(v->scratch, n + 1);
     if (s->nregions != 1 || s->regions[0].nparams < 2) {
-        bad(v, s, "must have one region with an iteration number and a condition");
+        verify_bad(v, s, "must have one region with an iteration number and a condition");
         return;
     }
     const struct kn_region *g = &s->regions[0];
     int first = ++v->position;
     for (int i = 0; i < g->nparams; i++) {
         if (i < 2 && g->params[i] >= 0)
-            writes(v, s, g->params[i]);
+            verify_write(v, s, g->params[i]);
         else if (i >= 2)
-            reads(v, s, g->params[i]);
+            verify_read(v, s, g->params[i]);
     }
-    make_versions(v, s);
+    verify_make_versions(v, s);
     int *versions = ir_arena_alloc(v->scratch, (n + 1) * sizeof *versions);
     memcpy(versions, v->version, n * sizeof *versions);
     memcpy(before, v->written, n);
     v->position++;
     kn_order_enter(v->order, s);
     walk(v, &g->steps);
-    join_versions(v, s, versions);
+    verify_join_versions(v, s, versions);
     v->position++;
     v->now = kn_order_leave(v->order, s, v->position);
     for (int i = 0; i < g->nresults; i++)
-        reads(v, s, g->results[i]);
+        verify_read(v, s, g->results[i]);
     v->position++;
     for (int i = 0; i < g->nparams && v->ok; i++) {
         if (g->params[i] >= 0)
-            live_at(v, root(v->p, g->params[i]));
+            verify_live(v, verify_root(v->p, g->params[i]));
     }
     memcpy(v->written, before, n);
     if (v->ok && s->nargs && s->args[0] >= 0)
         fills(v, &g->steps, first);
     for (int i = 0; g->exits && i < g->nresults - 1; i++)
-        writes(v, s, g->exits[i]);
+        verify_write(v, s, g->exits[i]);
     extend_over_loop(v, first, v->position);
 }
 
-static void plain_step(struct plan *v, const struct kn_step *s)
+static void plain_step(struct verifier *v, const struct kn_step *s)
 {
     int n = number_read(s);
     bool appends = s->kind == TCC_STEP_ACCUM;
@@ -467,29 +272,29 @@ static void plain_step(struct plan *v, const struct kn_step *s)
         if (s->args[i] < 0)
             continue;
         if (i < n || appends)
-            reads(v, s, s->args[i]);
+            verify_read(v, s, s->args[i]);
     }
     for (int i = n < 0 ? 0 : n; i < s->nargs; i++) {
         if (s->args[i] >= 0)
-            writes(v, s, s->args[i]);
+            verify_write(v, s, s->args[i]);
     }
 }
 
-static void alloc_or_free(struct plan *v, const struct kn_step *s)
+static void alloc_or_free(struct verifier *v, const struct kn_step *s)
 {
     for (int i = 0; i < s->nargs; i++) {
-        if (!in_range(v, s, s->args[i]))
+        if (!verify_in_range(v, s, s->args[i]))
             return;
-        int b = root(v->p, s->args[i]);
+        int b = verify_root(v->p, s->args[i]);
         if (s->kind == TCC_STEP_FREE)
-            accessed(v, s, b, true);
+            verify_accessed(v, s, b, true);
         v->freed[b] = s->kind == TCC_STEP_FREE;
         v->written[b] = false;
     }
 }
 
 /* What may stand in a queue that is not the host's program order. */
-static bool started(const struct plan *v, const struct kn_step *s)
+static bool started(const struct verifier *v, const struct kn_step *s)
 {
     bool device = v->p->queues[s->queue].memory != 0;
     switch (s->kind) {
@@ -506,42 +311,42 @@ static bool started(const struct plan *v, const struct kn_step *s)
     }
 }
 
-static bool queues(struct plan *v, const struct kn_step *s)
+static bool queues(struct verifier *v, const struct kn_step *s)
 {
     if (s->kind == TCC_STEP_CALL || s->kind == TCC_STEP_RESULT)
-        return bad(v, s, "stands in stages' lists alone");
+        return verify_bad(v, s, "stands in stages' lists alone");
     if (s->queue < 0 || s->queue >= (v->p->nqueues ? v->p->nqueues : 1))
-        return bad(v, s, "queue %d does not exist", s->queue);
+        return verify_bad(v, s, "queue %d does not exist", s->queue);
     if (s->queue && !started(v, s))
-        return bad(v, s, "does not run in queue %d", s->queue);
+        return verify_bad(v, s, "does not run in queue %d", s->queue);
     if (v->bundle &&
         (s->queue != v->bundle->queue || s->nwaits || s->event || (s->nregions && s->kind != TCC_STEP_BATCH)))
-        return bad(v, s, "in a %s, must be a step of its queue that nobody waits for and that waits for none",
-                   kn_step_words[v->bundle->kind]);
+        return verify_bad(v, s, "in a %s, must be a step of its queue that nobody waits for and that waits for none",
+                          kn_step_words[v->bundle->kind]);
     if (communicates(s) && s->kind != TCC_STEP_COLLECTIVE && (s->nargs != 1 || s->nsizes != 2))
-        return bad(v, s, "must have one buffer, a peer and a tag");
+        return verify_bad(v, s, "must have one buffer, a peer and a tag");
     if (s->kind == TCC_STEP_COLLECTIVE && (s->what == TCC_IS_OWNER ? s->nin : s->nargs != 2 * s->nin))
-        return bad(v, s, "%d buffers, %d of them inputs", s->nargs, s->nin);
+        return verify_bad(v, s, "%d buffers, %d of them inputs", s->nargs, s->nin);
     v->now = kn_order_step(v->order, s, v->position);
-    return v->now || bad(v, s, "waits for an event of no step before it");
+    return v->now || verify_bad(v, s, "waits for an event of no step before it");
 }
 
 /* Do its launches fit together? */
-static bool batch(struct plan *v, const struct kn_step *s)
+static bool batch(struct verifier *v, const struct kn_step *s)
 {
     const struct kn_steps *launches = &s->regions[0].steps;
     for (int i = 1; i < launches->n; i++)
         for (int j = 0; j < i; j++)
             if (!kn_may_batch(v->p, &launches->at[j], &launches->at[i]))
-                return bad(v, s, "its launches %d and %d may not run as one", j, i);
-    return launches->n > 1 || bad(v, s, "must have two or more launches");
+                return verify_bad(v, s, "its launches %d and %d may not run as one", j, i);
+    return launches->n > 1 || verify_bad(v, s, "must have two or more launches");
 }
 
-static void run_bundle(struct plan *v, const struct kn_step *s)
+static void run_bundle(struct verifier *v, const struct kn_step *s)
 {
     const struct kn_step *around = v->bundle;
     if (s->nregions != 1 || s->nargs || s->regions[0].nparams || s->regions[0].nresults || !s->queue) {
-        bad(v, s, "must have one region without parameters, in a queue of its device");
+        verify_bad(v, s, "must have one region without parameters, in a queue of its device");
         return;
     }
     if (s->kind == TCC_STEP_BATCH && !batch(v, s))
@@ -554,7 +359,7 @@ static void run_bundle(struct plan *v, const struct kn_step *s)
 }
 
 /* What the walker itself reads lies with the host; what it hands over stays in one memory. */
-static void hands_over(struct plan *v, const struct kn_step *s)
+static void hands_over(struct verifier *v, const struct kn_step *s)
 {
     bool loop = s->kind == TCC_STEP_LOOP;
     for (int r = 0; r < s->nregions && v->ok; r++) {
@@ -563,33 +368,34 @@ static void hands_over(struct plan *v, const struct kn_step *s)
             int own[3] = {i < s->nargs ? s->args[i] : -1, loop && i < g->nparams ? g->params[i] : -1,
                           loop && i == 0 && g->nresults ? g->results[0] : -1};
             for (int k = 0; k < 3; k++)
-                if (own[k] >= 0 && (!in_range(v, s, own[k]) || v->p->buffers[own[k]].memory))
-                    bad(v, s, "buffer %d must lie with the host", own[k]);
+                if (own[k] >= 0 && (!verify_in_range(v, s, own[k]) || v->p->buffers[own[k]].memory))
+                    verify_bad(v, s, "buffer %d must lie with the host", own[k]);
         }
         for (int i = loop; i < g->nresults && v->ok; i++) {
             int to[2] = {g->exits ? g->exits[i - loop] : -1, loop && i + 1 < g->nparams ? g->params[i + 1] : -1};
             for (int k = 0; k < 2; k++)
-                if (to[k] >= 0 && g->results[i] >= 0 && in_range(v, s, to[k]) && in_range(v, s, g->results[i]) &&
+                if (to[k] >= 0 && g->results[i] >= 0 && verify_in_range(v, s, to[k]) &&
+                    verify_in_range(v, s, g->results[i]) &&
                     v->p->buffers[to[k]].memory != v->p->buffers[g->results[i]].memory)
-                    bad(v, s, "buffers %d and %d must lie in one memory", g->results[i], to[k]);
+                    verify_bad(v, s, "buffers %d and %d must lie in one memory", g->results[i], to[k]);
         }
     }
 }
 
 /* What its loops access lives as long as all of them. */
-static void run_parallel(struct plan *v, const struct kn_step *s)
+static void run_parallel(struct verifier *v, const struct kn_step *s)
 {
     int first = v->position;
     bool fine = !s->nargs && s->nregions >= 2;
     for (int r = 0; r < s->nregions; r++)
         fine &= !s->regions[r].nparams && !s->regions[r].nresults && s->regions[r].steps.n == 1;
     if (!fine)
-        bad(v, s, "must have two or more regions of one loop each, without parameters");
+        verify_bad(v, s, "must have two or more regions of one loop each, without parameters");
     for (int r = 0; r < s->nregions && v->ok; r++) {
         const struct kn_region *g = &s->regions[r];
         for (int i = 0; i < r && v->ok; i++)
             if (!kn_parallel(v->p, s->regions[i].steps.at, g->steps.at))
-                bad(v, s, "its loops %d and %d may not run at the same time", i, r);
+                verify_bad(v, s, "its loops %d and %d may not run at the same time", i, r);
         kn_order_enter(v->order, s);
         walk(v, &g->steps);
         v->now = kn_order_leave(v->order, s, ++v->position);
@@ -603,7 +409,7 @@ static void run_parallel(struct plan *v, const struct kn_step *s)
     }
 }
 
-static void walk(struct plan *v, const struct kn_steps *steps)
+static void walk(struct verifier *v, const struct kn_steps *steps)
 {
     for (int i = 0; i < steps->n && v->ok; i++) {
         const struct kn_step *s = &steps->at[i];
@@ -611,7 +417,7 @@ static void walk(struct plan *v, const struct kn_steps *steps)
         if (!queues(v, s))
             return;
         votes(v, s);
-        begin_versions(v, s);
+        verify_begin_versions(v, s);
         hands_over(v, s);
         if (s->kind == TCC_STEP_LAUNCH)
             launch(v, s);
@@ -628,35 +434,35 @@ static void walk(struct plan *v, const struct kn_steps *steps)
         else if (s->kind == TCC_STEP_PARALLEL)
             run_parallel(v, s);
         else
-            make_versions(v, s);
+            verify_make_versions(v, s);
         v->position++;
     }
 }
 
 /* == Entries == */
 
-static bool exist(struct plan *v, const struct kn_step *s, int n, const int *buffers, int least)
+static bool exist(struct verifier *v, const struct kn_step *s, int n, const int *buffers, int least)
 {
     for (int i = 0; i < n; i++)
         if (buffers[i] < least || buffers[i] >= v->p->nbuffers)
-            return bad(v, s, "buffer %d does not exist", buffers[i]);
+            return verify_bad(v, s, "buffer %d does not exist", buffers[i]);
     return true;
 }
 
-static bool has_operands(struct plan *v, const struct kn_step *s)
+static bool has_operands(struct verifier *v, const struct kn_step *s)
 {
     const struct kn_kernel *k = s->kernel;
     int n = 0;
     for (int i = 0; k && i < k->noperands; i++)
         n += k->operands[i].use != KN_LOCAL;
     if (!k)
-        return bad(v, s, "has no kernel");
+        return verify_bad(v, s, "has no kernel");
     return n == s->nargs ||
-           bad(v, s, "%d buffers for kernel %s, which has %d operands", s->nargs, k->name ? k->name : "", n);
+           verify_bad(v, s, "%d buffers for kernel %s, which has %d operands", s->nargs, k->name ? k->name : "", n);
 }
 
 /* What steps name: asked of all of them before one is walked, since some are compared with others. */
-static bool check_names(struct plan *v, const struct kn_steps *steps)
+static bool check_names(struct verifier *v, const struct kn_steps *steps)
 {
     for (int i = 0; i < steps->n; i++) {
         const struct kn_step *s = &steps->at[i];
@@ -673,28 +479,28 @@ static bool check_names(struct plan *v, const struct kn_steps *steps)
     return true;
 }
 
-static bool check_buffers(struct plan *v)
+static bool check_buffers(struct verifier *v)
 {
     for (int b = 0; b < v->p->nbuffers; b++) {
         const struct kn_buffer *buffer = &v->p->buffers[b];
         bool alias = buffer->space == TCC_SPACE_ALIAS, host = buffer->memory == 0;
         if (buffer->space > TCC_SPACE_ALIAS ||
             (alias && (buffer->index < 0 || buffer->index >= v->p->nbuffers || buffer->index == b)))
-            return bad(v, NULL, "buffer %d is malformed", b);
+            return verify_bad(v, NULL, "buffer %d is malformed", b);
         if (buffer->memory < 0 || buffer->memory >= (v->p->nmemories ? v->p->nmemories : 1) ||
             (!host && (buffer->space == TCC_SPACE_INPUT || buffer->space == TCC_SPACE_OUTPUT ||
                        buffer->space == TCC_SPACE_OBJECT)) ||
             (alias && buffer->memory != v->p->buffers[buffer->index].memory))
-            return bad(v, NULL, "buffer %d can't lie in memory %d", b, buffer->memory);
+            return verify_bad(v, NULL, "buffer %d can't lie in memory %d", b, buffer->memory);
         if (alias && buffer->offset && buffer->bytes && v->p->buffers[buffer->index].bytes &&
             ir_expr_le(v->ctx, ir_add(v->ctx, buffer->offset, buffer->bytes), v->p->buffers[buffer->index].bytes) ==
                 IR_NO)
-            return bad(v, NULL, "buffer %d reaches beyond what it is a part of", b);
+            return verify_bad(v, NULL, "buffer %d reaches beyond what it is a part of", b);
     }
     return true;
 }
 
-static bool check_entry(struct plan *v, const struct kn_entry *e)
+static bool check_entry(struct verifier *v, const struct kn_entry *e)
 {
     size_t n = (size_t)v->p->nbuffers + 1;
     v->entry = e;
@@ -714,29 +520,29 @@ static bool check_entry(struct plan *v, const struct kn_entry *e)
         v->written[b] = space == TCC_SPACE_INPUT || space == TCC_SPACE_WEIGHT || space == TCC_SPACE_STATE;
     }
     for (int i = 0; i < e->ninputs; i++) {
-        if (e->input_buffers[i] >= 0 && in_range(v, NULL, e->input_buffers[i]))
-            v->written[root(v->p, e->input_buffers[i])] = true;
+        if (e->input_buffers[i] >= 0 && verify_in_range(v, NULL, e->input_buffers[i]))
+            v->written[verify_root(v->p, e->input_buffers[i])] = true;
     }
     v->votes = has_vote(&e->steps);
     v->faulty.n = v->voted.n = 0;
     walk(v, &e->steps);
     v->now = NULL; /* all have ended */
     for (int i = 0; i < e->noutputs && v->ok; i++)
-        reads(v, NULL, e->output_buffers[i]);
+        verify_read(v, NULL, e->output_buffers[i]);
     for (int b = 0; b < v->p->nbuffers && v->ok; b++) {
         int last = kn_order_until(v->order, b);
         v->life[b].last = last > v->life[b].last ? last : v->life[b].last;
     }
     const char *wrong = v->ok ? kn_memory_error(v->p, e, v->life) : NULL;
     if (wrong)
-        bad(v, NULL, "%s", wrong);
+        verify_bad(v, NULL, "%s", wrong);
     ir_arena_free(v->scratch);
     return v->ok;
 }
 
 bool kn_verify_program(const struct kn_program *p)
 {
-    struct plan v = {.ctx = p->module->ctx, .p = p, .ok = true};
+    struct verifier v = {.ctx = p->module->ctx, .p = p, .ok = true};
     for (int i = 0; i < p->nkernels; i++)
         v.ok = kn_verify_kernel(v.ctx, p->kernels[i]) && v.ok;
     if (!v.ok || !check_buffers(&v))

@@ -65,6 +65,10 @@ bool lex_global(struct parser *p, const char **out);        /* @name or @"name" 
 struct ir_where lex_where(const struct parser *p, const struct token *t);
 bool parse_enter(struct parser *p); /* one level deeper */
 
+/* -- Nodes (parse_node.c): ( %name : type, ... ), of a function or a region; { nodes }. -- */
+bool parse_params(struct parser *p, struct ir_block *b);
+bool parse_block(struct parser *p, struct ir_block *b);
+
 /* -- Notions -- */
 bool parse_expr(struct parser *p, ir_expr *out);
 bool parse_exprs(struct parser *p, int close, ir_expr **out, int *n); /* up to the closing character, which is taken */

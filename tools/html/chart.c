@@ -473,7 +473,7 @@ static void timeline(FILE *out, const json_t *item)
     const char *unit = html_string(item, "unit"), *seen[MOST_SERIES];
     size_t n = json_array_size(tracks);
     double from, to;
-    char size[100], a[HTML_AMOUNT];
+    char size[132], a[HTML_AMOUNT];
     int colours = 0;
 
     n = n < MOST_TRACKS ? n : MOST_TRACKS;
