@@ -10,7 +10,7 @@
  *   by cases: min and max by their operands; q = y floordiv d by d q <= y < d (q + 1), multiplied out; y mod d by y,
  *   where that is not negative; by facts: known sums >= 0 (guards, extents, requirements) are subtracted, times a
  *   factor that cancels a term, and the rest is proved.
- * It is a search of bounded depth, which gives up rather than err.
+ * It is a search of bounded depth, which gives up rather than err (kernel_prove.c).
  *
  * What is not proved is asked of the sizes, where it is the same as a relation of theirs: each variable at the end of
  * its range, or of the part of it that guards leave, where the sum is least. A run is refused only where an access
@@ -19,230 +19,17 @@
  */
 #include <string.h>
 
+#include "ir/kernel_prove_int.h"
 #include "ir/text/kernel_words_int.h"
 
 #include "base/mutant.h"
 
-enum {
-    MOST_FACTS = 64,
-    DEPTH = 4,
-    MOST_ENDS = 3,
-    STEPS = 400 /* sums looked at for one question */
-};
-
-struct prover {
-    struct ir_ctx *ctx;
-    const struct kn_kernel *k;
-    int steps;
-    bool never; /* facts contradict each other: it does not happen */
-    bool asked; /* something of the sizes */
-    int nfacts;
-    ir_expr fact[MOST_FACTS]; /* each >= 0 */
-    int nindex;               /* KN_INDEX symbols and the variables that stand for them */
-    ir_expr index[MOST_FACTS], var[MOST_FACTS];
-    /* Where guards leave a part of a dim: its variable, and first + another variable, of the extent of that part. */
-    int nparts;
-    ir_expr whole[KN_MAX_DIMS], part[KN_MAX_DIMS], length[KN_MAX_DIMS];
-};
+enum { MOST_ENDS = 3 }; /* variables that a question about sizes puts at an end of their range */
 
 struct requirements {
     struct kn_requirement *at;
     int n, cap;
 };
-
-static bool holds(struct prover *p, ir_expr f, int depth);
-
-static void know(struct prover *p, ir_expr fact)
-{
-    p->never |= fact->hi < 0;
-    if (p->nfacts < MOST_FACTS && fact->lo < 0)
-        p->fact[p->nfacts++] = fact;
-}
-
-/* -- By cases ------------------------------------------------------------------------------------------------------ */
-
-/* f = c atom + rest, with the sign of c known; *sign. */
-static bool split(struct prover *p, ir_expr f, ir_expr atom, ir_expr *c, ir_expr *rest, int *sign)
-{
-    if (!ir_linear_in(p->ctx, f, atom, c, rest))
-        return false;
-    *sign = (*c)->lo >= 0 ? 1 : (*c)->hi <= 0 ? -1 : 0;
-    return *sign != 0;
-}
-
-static ir_expr plus(struct prover *p, ir_expr rest, ir_expr c, ir_expr x)
-{
-    return ir_add(p->ctx, rest, ir_mul(p->ctx, c, x));
-}
-
-static bool by_extreme(struct prover *p, ir_expr atom, ir_expr c, ir_expr rest, int sign, int depth)
-{
-    bool both = (atom->kind == IR_X_MIN) == MUTANT(343, sign > 0, sign < 0);
-    bool first = holds(p, plus(p, rest, c, atom->arg[0]), depth - 1);
-    if (first != both)
-        return first;
-    if (holds(p, plus(p, rest, c, atom->arg[1]), depth - 1))
-        return true;
-    /* The lesser of two is at most half of both (reflection): 2 f >= -1 is enough. */
-    ir_expr sum = ir_add(p->ctx, atom->arg[0], atom->arg[1]);
-    return !both && holds(p, ir_addc(p->ctx, plus(p, ir_mulc(p->ctx, rest, 2), c, sum), 1), depth - 1);
-}
-
-/* k q + rest >= 0 is q + (rest floordiv k) >= 0, -k q + rest >= 0 likewise, where rest floordiv k is a sum. */
-static void divide_by_factor(struct prover *p, ir_expr *c, ir_expr *rest)
-{
-    struct ir_poly terms;
-    int64_t n, k;
-    if (!ir_is_const(*c, &n) || n == INT64_MIN || (k = n < 0 ? -n : n) < 2 || !ir_poly_of(&terms, *rest))
-        return;
-    for (int i = 0; i < terms.n; i++)
-        if (terms.at[i].mono && terms.at[i].coef % k)
-            return;
-    *rest = ir_floordiv(p->ctx, *rest, ir_const(p->ctx, k));
-    *c = ir_const(p->ctx, n / k);
-}
-
-/* What q + rest >= 0, or rest - q >= 0 (c: 1 or -1), is the same as, for the quotient q = y floordiv d. */
-static ir_expr without_quotient(struct prover *p, ir_expr q, ir_expr c, ir_expr rest)
-{
-    struct ir_ctx *ctx = p->ctx;
-    ir_expr y = q->arg[0], d = q->arg[1];
-    if (ir_is_value(c, -1)) /* q <= rest: y < d (rest + 1) */
-        return ir_sub(ctx, ir_addc(ctx, ir_mul(ctx, d, ir_addc(ctx, rest, 1)), -1), y);
-    return plus(p, y, d, rest); /* q >= -rest: y >= -d rest */
-}
-
-static bool by_quotient(struct prover *p, ir_expr atom, ir_expr c, ir_expr rest, int sign, int depth)
-{
-    struct ir_ctx *ctx = p->ctx;
-    ir_expr y = atom->arg[0], d = atom->arg[1], f;
-    if (d->lo < 0 && !holds(p, ir_addc(ctx, d, -1), depth - 1)) /* where it is 0 nothing is evaluated */
-        return false;
-    divide_by_factor(p, &c, &rest);
-    if (ir_is_value(c, -1) || ir_is_value(c, 1))
-        f = without_quotient(p, atom, c, rest);
-    else
-        f = plus(p, ir_mul(ctx, d, rest), c, sign > 0 ? ir_addc(ctx, ir_sub(ctx, y, d), 1) : y);
-    return holds(p, f, depth - 1);
-}
-
-static bool by_remainder(struct prover *p, ir_expr atom, ir_expr c, ir_expr rest, int sign, int depth)
-{
-    return sign < 0 && holds(p, atom->arg[0], depth - 1) && holds(p, plus(p, rest, c, atom->arg[0]), depth - 1);
-}
-
-static bool by_case(struct prover *p, ir_expr f, ir_expr atom, int depth)
-{
-    ir_expr c, rest;
-    int sign;
-    if (atom->kind < IR_X_FLOORDIV || !split(p, f, atom, &c, &rest, &sign))
-        return false;
-    switch ((enum ir_expr_kind)atom->kind) {
-    case IR_X_MIN:
-    case IR_X_MAX: return by_extreme(p, atom, c, rest, sign, depth);
-    case IR_X_FLOORDIV: return by_quotient(p, atom, c, rest, sign, depth);
-    case IR_X_MOD: return by_remainder(p, atom, c, rest, sign, depth);
-    default: return false;
-    }
-}
-
-static bool by_cases(struct prover *p, ir_expr f, int depth)
-{
-    struct ir_poly terms;
-    if (!ir_poly_of(&terms, f))
-        return false;
-    for (int i = 0; i < terms.n; i++) {
-        const ir_expr *atom;
-        int n = ir_mono_factors(&terms.at[i].mono, &atom);
-        for (int a = 0; a < n; a++)
-            if (by_case(p, f, atom[a], depth))
-                return true;
-    }
-    return false;
-}
-
-/* -- By facts ------------------------------------------------------------------------------------------------------ */
-
-/* The factor, at least 1 or a product of what is not negative, by which term g becomes term f. */
-static bool factor_of(struct prover *p, struct ir_term f, struct ir_term g, ir_expr *factor)
-{
-    bool divides;
-    ir_expr m = ir_mono_div(p->ctx, f.mono, g.mono, &divides);
-    if (!divides || f.coef % g.coef || f.coef / g.coef < 1 || (m && m->lo < 0))
-        return false;
-    *factor = m ? ir_mulc(p->ctx, m, f.coef / g.coef) : ir_const(p->ctx, f.coef / g.coef);
-    return true;
-}
-
-/* By one fact: is f less a multiple of it that lacks a term of f at least 0? */
-static bool by_fact(struct prover *p, ir_expr f, ir_expr fact, int depth)
-{
-    struct ir_poly terms, known;
-    ir_expr factor = NULL, tried[8];
-    int ntried = 0;
-    if (!ir_poly_of(&terms, f) || !ir_poly_of(&known, fact))
-        return false;
-    for (int i = 0; i < terms.n; i++) {
-        for (int j = 0; j < known.n; j++) {
-            bool again = !terms.at[i].mono || !known.at[j].mono || !factor_of(p, terms.at[i], known.at[j], &factor);
-            for (int t = 0; t < ntried && !again; t++)
-                again = tried[t] == factor;
-            if (again || ntried == 8)
-                continue;
-            tried[ntried++] = factor;
-            if (holds(p, ir_sub(p->ctx, f, ir_mul(p->ctx, factor, fact)), depth - 1))
-                return true;
-        }
-    }
-    return false;
-}
-
-static bool by_facts(struct prover *p, ir_expr f, int depth)
-{
-    for (int i = 0; i < p->nfacts; i++)
-        if (by_fact(p, f, p->fact[i], depth))
-            return true;
-    return false;
-}
-
-/* -- By rows ------------------------------------------------------------------------------------------------------- */
-
-/*
- * 0 <= e < n for an element of a row-major array: e = c v + r and n = c E, where E is the extent of variable v. Then r
- * has to lie in [0, c), and so on. It is for extents whose signs bounds don't tell: that there are points says that c
- * is at least 1.
- */
-static bool in_rows(struct prover *p, ir_expr e, ir_expr n, int left)
-{
-    struct ir_poly terms;
-    ir_expr c, r;
-    if (e->lo >= 0 && ir_lower_bound(p->ctx, ir_sub(p->ctx, ir_addc(p->ctx, n, -1), e)) >= 0)
-        return true;
-    if (left == 0 || !ir_poly_of(&terms, e))
-        return false;
-    for (int i = 0; i < terms.n; i++) {
-        const ir_expr *v;
-        int count = ir_mono_factors(&terms.at[i].mono, &v);
-        for (int a = 0; a < count; a++)
-            if (v[a]->kind == IR_X_SYM && v[a]->extent && ir_linear_in(p->ctx, e, v[a], &c, &r) &&
-                ir_mul(p->ctx, c, v[a]->extent) == n)
-                return in_rows(p, r, c, left - 1);
-    }
-    return false;
-}
-
-/* Is f >= 0 at every point? */
-static bool holds(struct prover *p, ir_expr f, int depth)
-{
-    if (f->lo >= 0 || ir_lower_bound(p->ctx, f) >= 0)
-        return true;
-    if (depth <= 0 || --p->steps < 0)
-        return false;
-    if (by_facts(p, f, depth) || by_cases(p, f, depth))
-        return true;
-    ir_expr least = ir_least(p->ctx, f);
-    return least != f && holds(p, least, depth - 1);
-}
 
 /* -- Accesses ------------------------------------------------------------------------------------------------------ */
 
@@ -278,16 +65,16 @@ static void open_access(struct prover *p, int stage, const struct kn_insn *n)
         ir_expr bound = in_variables(p, index->bound);
         p->index[p->nindex] = index->expr;
         p->var[p->nindex++] = variable_for(p->ctx, index->expr, bound);
-        know(p, ir_addc(p->ctx, bound, -1));
+        prover_know(p, ir_addc(p->ctx, bound, -1));
     }
     for (int g = 0; g < n->nguards; g++) {
         ir_expr e = in_variables(p, n->guards[g].e);
-        know(p, ir_sub(p->ctx, e, in_variables(p, n->guards[g].lo)));
-        know(p, ir_sub(p->ctx, ir_addc(p->ctx, in_variables(p, n->guards[g].hi), -1), e));
+        prover_know(p, ir_sub(p->ctx, e, in_variables(p, n->guards[g].lo)));
+        prover_know(p, ir_sub(p->ctx, ir_addc(p->ctx, in_variables(p, n->guards[g].hi), -1), e));
     }
     for (int d = 0; d < k->ndims; d++)
         if (walks(k, stage, d))
-            know(p, ir_addc(p->ctx, k->dims[d].extent, -1));
+            prover_know(p, ir_addc(p->ctx, k->dims[d].extent, -1));
 }
 
 /* What must be at least 0 for axis `axis` of the access to stay inside: above: at its end, else at its beginning. */
@@ -474,10 +261,10 @@ static ir_expr simpler_by(struct prover *p, ir_expr f, ir_expr *c, ir_expr *rest
         int n = ir_mono_factors(&terms.at[i].mono, &atoms);
         for (int a = 0; a < n; a++) {
             ir_expr atom = atoms[a];
-            if (atom->kind < IR_X_FLOORDIV || atom->kind == IR_X_MOD || !split(p, f, atom, c, rest, &sign))
+            if (atom->kind < IR_X_FLOORDIV || atom->kind == IR_X_MOD || !prover_split(p, f, atom, c, rest, &sign))
                 continue;
             if (atom->kind == IR_X_FLOORDIV)
-                divide_by_factor(p, c, rest);
+                prover_divide_by_factor(p, c, rest);
             if (atom->kind == IR_X_FLOORDIV ? atom->arg[1]->lo > 0 && (ir_is_value(*c, 1) || ir_is_value(*c, -1))
                                             : (atom->kind == IR_X_MIN) == (sign > 0))
                 return atom;
@@ -490,8 +277,7 @@ static bool ask(const struct question *q, ir_expr f, int ends);
 
 static bool ask_if_open(const struct question *q, ir_expr f, int ends)
 {
-    q->p->steps = STEPS;
-    return holds(q->p, f, DEPTH) || ask(q, f, ends);
+    return prover_proves(q->p, f) || ask(q, f, ends);
 }
 
 /*
@@ -511,13 +297,13 @@ static bool ask(const struct question *q, ir_expr f, int ends)
         return false;
     ir_expr by = simpler_by(q->p, f, &c, &rest), v = a_variable(least);
     if (by && by->kind == IR_X_FLOORDIV)
-        return ask_if_open(q, without_quotient(q->p, by, c, rest), ends - 1);
+        return ask_if_open(q, prover_without_quotient(q->p, by, c, rest), ends - 1);
     if (by)
-        return ask_if_open(q, plus(q->p, rest, c, by->arg[0]), ends - 1) &&
-               ask_if_open(q, plus(q->p, rest, c, by->arg[1]), ends - 1);
+        return ask_if_open(q, prover_plus(q->p, rest, c, by->arg[0]), ends - 1) &&
+               ask_if_open(q, prover_plus(q->p, rest, c, by->arg[1]), ends - 1);
     if (!v || !ir_linear_in(ctx, least, v, &c, &rest))
         return false;
-    return ask(q, rest, ends - 1) && ask(q, plus(q->p, rest, c, ir_addc(ctx, v->extent, -1)), ends - 1);
+    return ask(q, rest, ends - 1) && ask(q, prover_plus(q->p, rest, c, ir_addc(ctx, v->extent, -1)), ends - 1);
 }
 
 static bool no_proof(struct ir_ctx *ctx, const struct kn_kernel *k, int insn, int axis)
@@ -542,12 +328,6 @@ static void guard(struct ir_ctx *ctx, const struct kn_kernel *k, struct kn_insn 
     n->guards = guards;
 }
 
-static bool is_proved(struct prover *p, ir_expr f)
-{
-    p->steps = STEPS;
-    return holds(p, f, DEPTH);
-}
-
 /* Is it inside wherever there is an element at all, which it needs in any case (reflection, the nearest edge)? */
 static bool is_inside_of_some(struct prover *p, ir_expr below, ir_expr above, ir_expr last)
 {
@@ -555,8 +335,8 @@ static bool is_inside_of_some(struct prover *p, ir_expr below, ir_expr above, ir
     bool never = p->never;
     if (last->lo >= 0)
         return false;
-    know(p, last);
-    bool inside = is_proved(p, below) && is_proved(p, above);
+    prover_know(p, last);
+    bool inside = prover_proves(p, below) && prover_proves(p, above);
     p->nfacts = known;
     p->never = never;
     return inside;
@@ -570,10 +350,10 @@ static bool is_answered(struct prover *p, const struct kn_insn *n, int stage, in
     ir_expr f[2] = {room(p, n, axis, false), room(p, n, axis, true)};
     const struct question q = {p, to, n, stage, axis};
     bool proved[2];
-    if (in_rows(p, in_variables(p, n->index[axis]), dim, KN_MAX_DIMS))
+    if (prover_in_rows(p, in_variables(p, n->index[axis]), dim, KN_MAX_DIMS))
         return true;
     for (int i = 0; i < 2; i++)
-        if (!(proved[i] = is_proved(p, f[i])) && !to)
+        if (!(proved[i] = prover_proves(p, f[i])) && !to)
             return false;
     if ((proved[0] && proved[1]) || (is_inside_of_some(p, f[0], f[1], last) && require(&q, last)))
         return true;
