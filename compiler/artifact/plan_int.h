@@ -43,6 +43,11 @@ struct tcc_range plan_buffers(struct plan_writer *w, int n, const struct kn_buff
 /* A list's steps stand together; lists of nested regions stand before them. `waits` are events until the entry point is
  * whole. */
 struct tcc_range plan_steps(struct plan_writer *w, const struct kn_steps *s);
+/* What a list of them, or of a program (`program`), reads in the control block; their expressions have been written. */
+struct tcc_range plan_control(struct plan_writer *w, const struct kn_steps *s, bool program);
+/* A group of ranks by its name, which the table holds once; the elements of t, one behind the other. */
+uint32_t plan_group_number(struct plan_writer *w, const char *name);
+void plan_tensor_attr(struct plan_writer *w, struct tcc_pattr *x, const struct ir_tensor *t);
 /* One that runs in stages, as an entry point that the user sees. */
 void plan_write_staged(struct plan_writer *w, const struct kn_staged *p);
 

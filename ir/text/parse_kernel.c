@@ -4,29 +4,11 @@
 
 #include "ir/roles/roles_int.h"
 #include "ir/text/kernel_words_int.h"
-#include "ir/text/parse_int.h"
+#include "ir/text/parse_kernel_int.h"
 
 #define MAX_INSNS 4000
 
-struct label {
-    const char *name;
-    int number;
-};
-
-struct reader {
-    struct parser *p;
-    struct ir_ctx *ctx;
-    struct kn_kernel *k;
-    VEC(struct kn_dim) dims;
-    VEC(struct kn_operand) operands;
-    VEC(struct label) operand_names, insn_names;
-    VEC(struct kn_insn) insns;
-    VEC(struct kn_stage) stages;
-    VEC(struct kn_requirement) required;
-    bool sizes, no_roles;
-};
-
-static int find_label(const struct label *at, int n, const char *name)
+static int find_label(const struct kernel_label *at, int n, const char *name)
 {
     for (int i = 0; i < n; i++) {
         if (at[i].name == name)
@@ -37,7 +19,7 @@ static int find_label(const struct label *at, int n, const char *name)
 
 /* == Dims and operands == */
 
-static bool read_dim(struct reader *r, enum kn_role role)
+static bool read_dim(struct kernel_reader *r, enum kn_role role)
 {
     struct parser *p = r->p;
     struct token at = p->tok;
@@ -62,7 +44,7 @@ static bool read_dim(struct reader *r, enum kn_role role)
     return true;
 }
 
-static bool read_dim_set(struct reader *r, uint32_t *set)
+bool parse_dim_set(struct kernel_reader *r, uint32_t *set)
 {
     struct parser *p = r->p;
     *set = 0;
@@ -84,7 +66,7 @@ static bool read_dim_set(struct reader *r, uint32_t *set)
     return true;
 }
 
-static bool read_space(struct reader *r, enum kn_operand_space *space)
+static bool read_space(struct kernel_reader *r, enum kn_operand_space *space)
 {
     const char *name;
     struct token at = r->p->tok;
@@ -95,7 +77,7 @@ static bool read_space(struct reader *r, enum kn_operand_space *space)
     return word > KN_GLOBAL || parse_error(r->p, &at, "expected shared, registers or scratch, got '%s'", name);
 }
 
-static bool read_operand(struct reader *r, enum kn_operand_use use)
+static bool read_operand(struct kernel_reader *r, enum kn_operand_use use)
 {
     struct parser *p = r->p;
     struct token at = p->tok;
@@ -121,14 +103,14 @@ static bool read_operand(struct reader *r, enum kn_operand_use use)
     o.dtype = dtype;
     if (o.rank)
         memcpy(o.dims, dims, (size_t)o.rank * sizeof *dims);
-    VEC_PUSH(r->ctx, r->operand_names, (struct label){name, r->operands.n});
+    VEC_PUSH(r->ctx, r->operand_names, (struct kernel_label){name, r->operands.n});
     VEC_PUSH(r->ctx, r->operands, o);
     return true;
 }
 
 /* == Instructions == */
 
-static bool read_value(struct reader *r, int32_t *out)
+bool parse_insn_name(struct kernel_reader *r, int32_t *out)
 {
     struct parser *p = r->p;
     if (p->tok.kind != T_VALUE)
@@ -140,7 +122,7 @@ static bool read_value(struct reader *r, int32_t *out)
     return true;
 }
 
-static bool read_operand_name(struct reader *r, int32_t *out)
+bool parse_operand_name(struct kernel_reader *r, int32_t *out)
 {
     const char *name;
     struct token at = r->p->tok;
@@ -150,12 +132,12 @@ static bool read_operand_name(struct reader *r, int32_t *out)
     return *out >= 0 || parse_error(r->p, &at, "unknown operand %s", name);
 }
 
-static bool read_access(struct reader *r, struct kn_insn *n)
+static bool read_access(struct kernel_reader *r, struct kn_insn *n)
 {
     ir_expr *index;
     int count;
     struct token at = r->p->tok;
-    if (!read_operand_name(r, &n->operand) || !lex_expect(r->p, '[') || !parse_exprs(r->p, ']', &index, &count))
+    if (!parse_operand_name(r, &n->operand) || !lex_expect(r->p, '[') || !parse_exprs(r->p, ']', &index, &count))
         return false;
     if (count > TCC_MAX_RANK)
         return parse_error(r->p, &at, "%d indices", count);
@@ -164,7 +146,7 @@ static bool read_access(struct reader *r, struct kn_insn *n)
     return true;
 }
 
-static bool read_guards(struct reader *r, struct kn_insn *n)
+static bool read_guards(struct kernel_reader *r, struct kn_insn *n)
 {
     VEC(struct kn_guard) v = {0};
     struct parser *p = r->p;
@@ -184,20 +166,20 @@ static bool read_guards(struct reader *r, struct kn_insn *n)
     return true;
 }
 
-static bool read_args(struct reader *r, struct kn_insn *n)
+static bool read_args(struct kernel_reader *r, struct kn_insn *n)
 {
     struct parser *p = r->p;
     do {
         if (n->nargs == 3)
             return parse_expected(p, "at most 3 arguments");
-        if (!read_value(r, &n->arg[n->nargs++]))
+        if (!parse_insn_name(r, &n->arg[n->nargs++]))
             return false;
     } while (lex_take(p, ','));
     return true;
 }
 
 /* What the text says of how the access is known to stay inside, if it does. */
-static void read_answer(struct reader *r, struct kn_insn *n)
+static void read_answer(struct kernel_reader *r, struct kn_insn *n)
 {
     int answer = r->p->tok.kind == T_IDENT ? kn_word(kn_answer_words, lex_text(r->p, &r->p->tok)) : -1;
     if (answer <= KN_UNKNOWN)
@@ -206,28 +188,28 @@ static void read_answer(struct reader *r, struct kn_insn *n)
     lex_next(r->p);
 }
 
-static bool read_load(struct reader *r, struct kn_insn *n)
+static bool read_load(struct kernel_reader *r, struct kn_insn *n)
 {
     n->arg[0] = -1;
     if (!read_access(r, n) || !read_guards(r, n))
         return false;
     if (lex_take_word(r->p, "else")) {
         n->nargs = 1;
-        if (!read_value(r, &n->arg[0]))
+        if (!parse_insn_name(r, &n->arg[0]))
             return false;
     }
     read_answer(r, n);
     return true;
 }
 
-static bool read_const(struct reader *r, struct kn_insn *n)
+static bool read_const(struct kernel_reader *r, struct kn_insn *n)
 {
     if (tcc_is_float(n->dtype))
         return lex_double(r->p, &n->fvalue);
     return lex_int(r->p, &n->ivalue);
 }
 
-static bool read_env(struct reader *r, struct kn_insn *n)
+static bool read_env(struct kernel_reader *r, struct kn_insn *n)
 {
     const char *name;
     struct token at = r->p->tok;
@@ -237,7 +219,7 @@ static bool read_env(struct reader *r, struct kn_insn *n)
     return n->ivalue >= 0 || parse_error(r->p, &at, "expected seed or run, got '%s'", name);
 }
 
-static bool read_body(struct reader *r, struct kn_insn *n)
+static bool read_body(struct kernel_reader *r, struct kn_insn *n)
 {
     struct parser *p = r->p;
     switch ((enum kn_code)n->code) {
@@ -258,7 +240,7 @@ static bool read_body(struct reader *r, struct kn_insn *n)
     }
 }
 
-static bool read_reducer(struct reader *r, struct kn_insn *n)
+static bool read_reducer(struct kernel_reader *r, struct kn_insn *n)
 {
     struct token at = r->p->tok;
     const char *name;
@@ -272,18 +254,18 @@ static bool read_reducer(struct reader *r, struct kn_insn *n)
 }
 
 /* An instruction that has no value. */
-static bool read_statement(struct reader *r, struct kn_insn *n)
+static bool read_statement(struct kernel_reader *r, struct kn_insn *n)
 {
     int32_t companions = 0;
     if (lex_take_word(r->p, "store")) {
         n->code = KN_STORE;
         n->nargs = 1;
-        if (!read_access(r, n) || !lex_expect(r->p, '=') || !read_value(r, &n->arg[0]) || !read_guards(r, n))
+        if (!read_access(r, n) || !lex_expect(r->p, '=') || !parse_insn_name(r, &n->arg[0]) || !read_guards(r, n))
             return false;
         read_answer(r, n);
     } else if (lex_take_word(r->p, "sort")) {
         n->code = KN_SORT;
-        if (!read_reducer(r, n) || !read_operand_name(r, &n->operand) || !read_operand_name(r, &companions))
+        if (!read_reducer(r, n) || !parse_operand_name(r, &n->operand) || !parse_operand_name(r, &companions))
             return false;
         n->ivalue = companions;
     } else {
@@ -294,7 +276,7 @@ static bool read_statement(struct reader *r, struct kn_insn *n)
 }
 
 /* The word after "=": a code or a scalar op, a reducer, an element type. */
-static bool read_code(struct reader *r, struct kn_insn *n)
+static bool read_code(struct kernel_reader *r, struct kn_insn *n)
 {
     struct parser *p = r->p;
     struct token at = p->tok;
@@ -319,7 +301,7 @@ static bool read_code(struct reader *r, struct kn_insn *n)
     return true;
 }
 
-static bool read_insn(struct reader *r)
+static bool read_insn(struct kernel_reader *r)
 {
     struct parser *p = r->p;
     struct kn_insn n = {.operand = 0};
@@ -337,16 +319,16 @@ static bool read_insn(struct reader *r)
         lex_next(p);
         if (!lex_expect(p, '=') || !read_code(r, &n) || !read_body(r, &n))
             return false;
-        VEC_PUSH(r->ctx, r->insn_names, (struct label){name, r->insns.n});
+        VEC_PUSH(r->ctx, r->insn_names, (struct kernel_label){name, r->insns.n});
     }
     VEC_PUSH(r->ctx, r->insns, n);
     return true;
 }
 
-static bool read_stage(struct reader *r)
+static bool read_stage(struct kernel_reader *r)
 {
     struct kn_stage s = {.first = r->insns.n};
-    if (!read_dim_set(r, &s.inner) || (lex_take_word(r->p, "repeat") && !read_dim_set(r, &s.repeat)) ||
+    if (!parse_dim_set(r, &s.inner) || (lex_take_word(r->p, "repeat") && !parse_dim_set(r, &s.repeat)) ||
         !lex_expect(r->p, '{'))
         return false;
     while (!lex_is(r->p, '}')) {
@@ -361,7 +343,7 @@ static bool read_stage(struct reader *r)
 
 /* == Phases == */
 
-static bool read_combine(struct reader *r)
+static bool read_combine(struct kernel_reader *r)
 {
     if (r->k->split.combine)
         return parse_error(r->p, &r->p->tok, "pieces are combined twice");
@@ -369,7 +351,7 @@ static bool read_combine(struct reader *r)
     return read_stage(r);
 }
 
-static bool read_split(struct reader *r)
+static bool read_split(struct kernel_reader *r)
 {
     struct token at = r->p->tok;
     const char *name;
@@ -382,146 +364,21 @@ static bool read_split(struct reader *r)
     return d < r->p->nscope || parse_error(r->p, &at, "unknown dim %s", name);
 }
 
-/* == Schedule == */
-
-/* As older texts have the roles of a contraction. */
-static bool read_contraction(struct reader *r)
-{
-    static const char *const sets[] = {"batch", "m", "n", "k"};
-    struct kn_contraction *c = &r->k->roles.contraction;
-    int a, b, *const parts[] = {&c->load[0], &c->load[1], &c->mul, &c->reduce};
-    uint32_t *const dims[] = {&c->batch, &c->m, &c->n, &c->k};
-    r->k->roles = kn_roles_of(KN_CONTRACTION);
-    if (!read_operand_name(r, &a) || !read_operand_name(r, &b))
-        return false;
-    for (int i = 0; i < 4; i++)
-        if (!read_value(r, parts[i]))
-            return false;
-    for (int i = 0; i < 2; i++)
-        c->factor[i] = r->insns.at[c->mul].arg[i];
-    for (int i = 0; i < 4; i++)
-        if (!lex_expect_word(r->p, sets[i]) || !read_dim_set(r, dims[i]))
-            return false;
-    return !lex_take_word(r->p, "partial") || parse_dtype(r->p, &r->k->partial);
-}
-
-static bool read_role(struct reader *r, enum kn_role_kind kind, int *out)
-{
-    struct token at = r->p->tok;
-    const char *name;
-    int64_t number;
-    if (kind == KN_ROLE_DIMS)
-        return read_dim_set(r, (uint32_t *)out);
-    if (lex_take(r->p, '-'))
-        return true;
-    if (kind == KN_ROLE_OPERAND)
-        return read_operand_name(r, out);
-    if (r->p->tok.kind == T_VALUE)
-        return read_value(r, out);
-    if (kind != KN_ROLE_DIM) { /* a stage, or a store, which has no name */
-        if (!lex_small(r->p, 0, (kind == KN_ROLE_STAGE ? r->stages.n : r->insns.n) - 1, &number))
-            return false;
-        *out = (int)number;
-        return true;
-    }
-    if (!lex_ident(r->p, &name))
-        return false;
-    for (int d = 0; d < r->p->nscope; d++)
-        if (r->p->scope[d].name == name)
-            *out = d;
-    return *out >= 0 || parse_error(r->p, &at, "unknown dim %s", name);
-}
-
-static bool read_roles(struct reader *r)
-{
-    struct parser *p = r->p;
-    struct token at = p->tok;
-    struct kn_roles *to = &r->k->roles;
-    const char *name;
-    int form = KN_NO_FORM + 1;
-    if ((r->no_roles = lex_take_word(p, "none")))
-        return true;
-    if (!lex_ident(p, &name))
-        return false;
-    while (form < KN_NFORMS && strcmp(kn_forms[form].name, name) != 0)
-        form++;
-    if (form == KN_NFORMS)
-        return parse_error(p, &at, "unknown form of kernel '%s'", name);
-    *to = kn_roles_of((enum kn_form)form);
-    if (!lex_expect(p, '('))
-        return false;
-    do {
-        const struct kn_role_row *row = kn_forms[form].roles;
-        at = p->tok;
-        if (!lex_ident(p, &name) || !lex_expect(p, '='))
-            return false;
-        while (row->name && strcmp(row->name, name) != 0)
-            row++;
-        if (!row->name)
-            return parse_error(p, &at, "%s has no role '%s'", kn_forms[form].name, name);
-        for (int i = 0; i < row->n && !lex_is(p, ',') && !lex_is(p, ')'); i++)
-            if (!read_role(r, row->kind, kn_role(to, row, i)))
-                return false;
-    } while (lex_take(p, ','));
-    return lex_expect(p, ')');
-}
-
-static bool read_tile(struct reader *r, struct kn_schedule *s)
-{
-    int n = 0;
-    if (!lex_expect(r->p, '('))
-        return false;
-    while (!lex_is(r->p, ')')) {
-        if (n == KN_MAX_DIMS)
-            return parse_expected(r->p, "')'");
-        if ((n && !lex_expect(r->p, ',')) || !lex_small(r->p, 0, INT64_MAX, &s->tile[n++]))
-            return false;
-    }
-    lex_next(r->p);
-    return true;
-}
-
-static bool read_params(struct reader *r, struct kn_schedule *s)
-{
-    struct parser *p = r->p;
-    if (!lex_is(p, '('))
-        return true;
-    lex_next(p);
-    while (!lex_is(p, ')')) {
-        struct kn_param *at = &s->params[s->nparams];
-        if (s->nparams == KN_MAX_PARAMS)
-            return parse_expected(p, "')'");
-        if ((s->nparams && !lex_expect(p, ',')) || !lex_ident(p, &at->key) || !lex_expect(p, '=') ||
-            !lex_small(p, 0, INT32_MAX, &at->value))
-            return false;
-        s->nparams++;
-    }
-    lex_next(p);
-    return true;
-}
-
-static bool read_schedule(struct reader *r)
-{
-    struct kn_schedule *s = &r->k->schedule;
-    *s = (struct kn_schedule){0};
-    return lex_ident(r->p, &s->how) && read_params(r, s) && (!lex_take_word(r->p, "tile") || read_tile(r, s));
-}
-
 /* == Kernels == */
 
 /* What sizes must be. Of a kernel without schedule it is found again; a schedule leaves it as it is. */
-static bool read_required(struct reader *r)
+static bool read_required(struct kernel_reader *r)
 {
     struct kn_requirement q = {.points = ir_const(r->ctx, 1)};
     if (!parse_expr(r->p, &q.a) || !lex_expect(r->p, '<') || !lex_expect(r->p, '=') || !parse_expr(r->p, &q.b) ||
         (lex_take_word(r->p, "if") && !parse_expr(r->p, &q.points)) || !lex_expect_word(r->p, "for") ||
-        !read_operand_name(r, &q.operand))
+        !parse_operand_name(r, &q.operand))
         return false;
     VEC_PUSH(r->ctx, r->required, q);
     return true;
 }
 
-static bool read_item(struct reader *r)
+static bool read_item(struct kernel_reader *r)
 {
     struct parser *p = r->p;
     int use = p->tok.kind == T_IDENT ? kn_word(kn_use_words, lex_text(p, &p->tok)) : -1;
@@ -548,15 +405,15 @@ static bool read_item(struct reader *r)
     if (lex_take_word(p, "split"))
         return read_split(r);
     if (lex_take_word(p, "contraction"))
-        return read_contraction(r);
+        return parse_contraction(r);
     if (lex_take_word(p, "roles"))
-        return read_roles(r);
+        return parse_roles(r);
     if (lex_take_word(p, "sums"))
         return parse_dtype(p, &r->k->partial);
     if (lex_take_word(p, "mx"))
         return parse_dtype(p, &r->k->mx);
     if (lex_take_word(p, "schedule"))
-        return read_schedule(r);
+        return parse_schedule(r);
     if (lex_take_word(p, "tiles"))
         return parse_expr(p, &r->k->tiles);
     if (lex_take_word(p, "combining"))
@@ -568,7 +425,7 @@ static bool read_item(struct reader *r)
     return parse_expected(p, "a part of a kernel (outer, in, stage, ...)");
 }
 
-static bool read_header(struct reader *r)
+static bool read_header(struct kernel_reader *r)
 {
     struct token at;
     const char *kind;
@@ -588,7 +445,7 @@ static bool read_header(struct reader *r)
 
 bool parse_kernel(struct parser *p, struct kn_kernel **out)
 {
-    struct reader r = {.p = p, .ctx = p->ctx, .k = IR_NEW(p->ctx, struct kn_kernel)};
+    struct kernel_reader r = {.p = p, .ctx = p->ctx, .k = IR_NEW(p->ctx, struct kn_kernel)};
     struct kn_kernel *k = *out = r.k;
     p->nscope = 0;
     if (!read_header(&r))

@@ -6,7 +6,7 @@
  */
 #include <stdlib.h>
 
-#include "sim/ptx/ptx_int.h"
+#include "sim/ptx/text_int.h"
 
 static void land(struct ptx_warp *w, struct ptx_copy *c)
 {

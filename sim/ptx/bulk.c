@@ -7,7 +7,7 @@
  */
 #include <stdlib.h>
 
-#include "sim/ptx/ptx_int.h"
+#include "sim/ptx/text_int.h"
 
 enum { BULK_LOAD, BULK_STORE, BULK_SHARED };
 

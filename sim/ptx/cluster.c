@@ -5,7 +5,7 @@
  * the end of the barrier gives all of them to all. setmaxnreg stands here too: a promise about registers, of which the
  * simulator has enough.
  */
-#include "sim/ptx/ptx_int.h"
+#include "sim/ptx/text_int.h"
 
 void ptx_run_mapa(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
 {

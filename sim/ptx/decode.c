@@ -5,7 +5,7 @@
  */
 #include <stdio.h>
 
-#include "sim/ptx/ptx_int.h"
+#include "sim/ptx/text_int.h"
 
 /* -- Arithmetic -- */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* decode_memory.c - the forms of instructions that name memory: addresses, loads and stores, atomics, and what only
  * orders or hints. */
-#include "sim/ptx/ptx_int.h"
+#include "sim/ptx/text_int.h"
 
 static enum ptx_space take_space(struct ptx_parse *p)
 {

@@ -4,7 +4,7 @@
  * algorithm of Cooper, Harvey and Kennedy, "A Simple, Fast Dominance Algorithm", run on the reversed graph with one
  * virtual exit.
  */
-#include "sim/ptx/ptx_int.h"
+#include "sim/ptx/text_int.h"
 
 struct flow {
     int n;           /* blocks; block n is the exit */

@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "sim/ptx/ptx_int.h"
+#include "sim/ptx/text_int.h"
 
 static bool is_start(char c)
 {
@@ -149,4 +149,86 @@ void ptx_lex(struct ptx_lexer *x)
         x->token = T_PUNCT;
         x->punct = *x->at++;
     }
+}
+
+/* -- What the parser asks for -- */
+
+void ptx_next(struct ptx_parse *p)
+{
+    ptx_lex(&p->x);
+    if (p->x.bad)
+        ptx_fail(p, p->x.line, "malformed number or string");
+}
+
+bool ptx_is_punct(const struct ptx_parse *p, char c)
+{
+    return p->x.token == T_PUNCT && p->x.punct == c;
+}
+
+bool ptx_accept(struct ptx_parse *p, char c)
+{
+    if (!ptx_is_punct(p, c))
+        return false;
+    ptx_next(p);
+    return true;
+}
+
+void ptx_expect(struct ptx_parse *p, char c)
+{
+    if (!ptx_accept(p, c))
+        ptx_fail(p, p->x.line, "expected '%c'", c);
+}
+
+bool ptx_is_dot(const struct ptx_parse *p, const char *text)
+{
+    return p->x.token == T_DOT && p->x.len == strlen(text) && memcmp(p->x.word, text, p->x.len) == 0;
+}
+
+bool ptx_accept_dot(struct ptx_parse *p, const char *text)
+{
+    if (!ptx_is_dot(p, text))
+        return false;
+    ptx_next(p);
+    return true;
+}
+
+const char *ptx_word(struct ptx_parse *p)
+{
+    if (p->x.token != T_WORD)
+        ptx_fail(p, p->x.line, "expected a name");
+    const char *name = ptx_name(p, p->x.word, p->x.len);
+    ptx_next(p);
+    return name;
+}
+
+uint64_t ptx_int(struct ptx_parse *p)
+{
+    uint64_t v = p->x.value;
+    if (p->x.token != T_INT)
+        ptx_fail(p, p->x.line, "expected a number");
+    ptx_next(p);
+    return v;
+}
+
+void ptx_skip_to(struct ptx_parse *p, char c)
+{
+    while (p->x.token != T_END && !ptx_is_punct(p, c))
+        ptx_next(p);
+    ptx_expect(p, c);
+}
+
+void ptx_skip_line(struct ptx_parse *p)
+{
+    int line = p->x.line;
+    while (p->x.token != T_END && p->x.line == line)
+        ptx_next(p);
+}
+
+enum ptx_type ptx_type_token(struct ptx_parse *p)
+{
+    enum ptx_type t = p->x.token == T_DOT ? ptx_type_named(p->x.word, p->x.len) : PT_NONE;
+    if (t == PT_NONE)
+        ptx_fail(p, p->x.line, "expected a type");
+    ptx_next(p);
+    return t;
 }

@@ -8,7 +8,7 @@
  */
 #include <stdio.h>
 
-#include "sim/ptx/ptx_int.h"
+#include "sim/ptx/text_int.h"
 
 static int64_t element_int(enum ptx_type t, uint64_t v)
 {

@@ -3,7 +3,7 @@
  * variables. */
 #include <stdlib.h>
 
-#include "sim/ptx/ptx_int.h"
+#include "sim/ptx/text_int.h"
 #include "sim/time.h"
 
 /* -- Memory -- */

@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "sim/ptx/ptx_int.h"
+#include "sim/ptx/text_int.h"
 
 /* -- Variables and registers -- */
 

@@ -3,7 +3,7 @@
  * Operands of statements into operands of instructions: registers, immediates, addresses of symbols, vectors, and the
  * modifiers behind an opcode, which every decode function takes in the order in which PTX has them.
  */
-#include "sim/ptx/ptx_int.h"
+#include "sim/ptx/text_int.h"
 
 bool ptx_take(struct ptx_parse *p, const char *modifier)
 {

@@ -6,7 +6,7 @@
  */
 #include <stdlib.h>
 
-#include "sim/ptx/ptx_int.h"
+#include "sim/ptx/text_int.h"
 
 bool ptx_whole_warp(struct ptx_warp *w, uint32_t mask)
 {

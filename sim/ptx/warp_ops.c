@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operations between the lanes of a warp: shfl, vote, match, activemask, redux, elect (PTX ISA, 9.7.9 and 9.7.13). */
-#include "sim/ptx/ptx_int.h"
+#include "sim/ptx/text_int.h"
 
 enum { SHFL_UP, SHFL_DOWN, SHFL_BFLY, SHFL_IDX };
 

@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "sim/ptx/ptx_int.h"
+#include "sim/ptx/text_int.h"
 #include "sim/time.h"
 
 struct form {
