@@ -17,157 +17,6 @@
 
 #define LARGE 4096 /* elements of tensors that are reduced in two steps */
 
-/* -- State variables */
-
-static struct ir_state *new_state(struct ir_module *m, const char *name, ir_type type, struct ir_tensor *init,
-                                  int flags)
-{
-    struct ir_state *s = ir_state_by_name(m, name);
-    if (s) {
-        ir_tensor_unref(init);
-        return s;
-    }
-    return ir_state_new(m, name, type, init, flags);
-}
-
-static bool new_scalar(struct ir_module *m, const char *name, enum tcc_dtype dtype, double init)
-{
-    struct ir_tensor *t = NULL;
-    if (init != 0)
-        t = tcc_is_float(dtype) ? ir_tensor_scalar_f(dtype, init) : ir_tensor_scalar_i(dtype, (int64_t)init);
-    if (init != 0 && !t)
-        ir_no_memory(m->ctx);
-    return new_state(m, name, ir_scalar_type(m->ctx, dtype), t, IR_STATE_OPTIMIZER) != NULL;
-}
-
-static const char *slot_name(struct ir_ctx *ctx, const struct optim_slot *slot, const char *parameter)
-{
-    return ir_internf(ctx, "optimizer.%s.%s", slot->name, parameter);
-}
-
-/* The type that a parameter is updated in: what is narrower than f32 is widened. */
-static enum tcc_dtype update_type(const struct ir_state *parameter)
-{
-    return parameter->type->dtype == TCC_F64 ? TCC_F64 : TCC_F32;
-}
-
-static bool has_master(const struct optim_config *c, const struct ir_state *parameter)
-{
-    return c->master && tcc_dtype_bytes((enum tcc_dtype)parameter->type->dtype) < 4;
-}
-
-static bool needs_norm(const struct optim_config *c)
-{
-    return c->clip_norm != 0 || c->kind == OPTIM_lamb;
-}
-
-/* Groups with `from` wait for that epoch; what was updated meanwhile is counted for each. */
-static bool waits(const struct optim_config *c, int group)
-{
-    return c->groups[group].value[OPT_from] != 0;
-}
-
-static const char *waited_name(struct ir_ctx *ctx, int group)
-{
-    return ir_internf(ctx, "train.waited.%d", group);
-}
-
-static const char *average_name(struct ir_ctx *ctx, const struct ir_state *parameter)
-{
-    return ir_internf(ctx, "ema.%s", parameter->name);
-}
-
-/* owner: of what belongs to the parameter; NULL: all have it. */
-static bool new_slots(struct ir_module *m, const struct optim_config *c, const struct ir_state *parameter,
-                      ir_expr owner)
-{
-    const struct optim_group *group = optim_group_of(c, parameter->name);
-    enum tcc_dtype dtype = update_type(parameter);
-
-    for (int i = 0; i < optim_nslots; i++) {
-        const struct optim_slot *slot = &optim_slots[i];
-        bool like = slot->shape == SLOT_LIKE;
-        enum tcc_dtype type = like && dtype == TCC_F32 ? c->slot_type : dtype;
-        double first = group->value[OPT_initial_accumulator_value];
-        struct ir_tensor *init = NULL;
-        uint64_t element = 0;
-
-        if (slot->optimizer != c->kind || (slot->option != OPT_lr && group->value[slot->option] == 0))
-            continue;
-        if (like && first != 0) {
-            int64_t dims[TCC_MAX_RANK];
-            ir_static_dims(parameter->type, dims);
-            tcc_store_f64(type, &element, first);
-            init = ir_tensor_splat(type, parameter->type->rank, dims, &element);
-            if (!init)
-                ir_no_memory(m->ctx);
-        }
-        struct ir_state *s =
-            new_state(m, slot_name(m->ctx, slot, parameter->name),
-                      like ? ir_with_dtype(m->ctx, parameter->type, type) : ir_scalar_type(m->ctx, type), init,
-                      IR_STATE_OPTIMIZER);
-        if (!s)
-            return false;
-        s->owner = owner;
-    }
-    return true;
-}
-
-/* The f32 copy starts from the parameter's first value. */
-static bool new_master(struct ir_module *m, const struct ir_state *parameter, ir_expr owner)
-{
-    const struct ir_tensor *from = parameter->init;
-    struct ir_tensor *init = NULL;
-
-    if (from) {
-        init = ir_tensor_new(TCC_F32, from->rank, from->dims);
-        if (!init)
-            ir_no_memory(m->ctx);
-        for (int64_t i = 0; i < from->nelems; i++)
-            ((float *)init->data)[i] = (float)tcc_load_f64((enum tcc_dtype)from->dtype, ir_tensor_at(from, i));
-    }
-    struct ir_state *s = new_state(m, ir_internf(m->ctx, "master.%s", parameter->name),
-                                   ir_with_dtype(m->ctx, parameter->type, TCC_F32), init, IR_STATE_OPTIMIZER);
-    if (s)
-        s->owner = owner;
-    return s != NULL;
-}
-
-bool optim_states(struct ir_module *m, const struct train_options *o, int n, struct ir_state *const *params)
-{
-    const struct optim_config *c = optim_parse(m->ctx, o);
-
-    if (!c || !new_scalar(m, "train.step", TCC_I64, 0) || !new_scalar(m, "train.epoch", TCC_I64, 0) ||
-        !new_scalar(m, "train.rate", TCC_F32, c->groups[0].value[OPT_lr]) ||
-        !new_scalar(m, "train.scheduled", TCC_I32, 1) || !new_scalar(m, "train.skipped", TCC_I64, 0) ||
-        !new_scalar(m, "train.lr", TCC_F32, 0))
-        return false;
-    if (needs_norm(c) && !new_scalar(m, "train.norm", TCC_F32, 0))
-        return false;
-    if (c->scaler.init != 0 && !new_scalar(m, "train.scale", TCC_F32, c->scaler.init))
-        return false;
-    if (c->scaler.dynamic && !new_scalar(m, "train.growth", TCC_I32, 0))
-        return false;
-    if (c->rounding && (!new_scalar(m, "train.rounding", TCC_I32, 1) || !new_scalar(m, "train.seed", TCC_I64, 0)))
-        return false;
-    for (int g = 0; g < c->ngroups; g++)
-        if (waits(c, g) && !new_scalar(m, waited_name(m->ctx, g), TCC_I64, 0))
-            return false;
-    for (int i = 0; i < n; i++) {
-        ir_type type = ir_with_dtype(m->ctx, params[i]->type, update_type(params[i]));
-        ir_expr owner = train_zero_has(o, 1) ? train_zero_symbol(m->ctx, params[i]->name) : NULL;
-        struct ir_state *average =
-            c->ema != 0 ? new_state(m, average_name(m->ctx, params[i]), type, NULL, IR_STATE_OPTIMIZER) : NULL;
-        if (!new_slots(m, c, params[i], owner) || (has_master(c, params[i]) && !new_master(m, params[i], owner)) ||
-            (c->ema != 0 && !average))
-            return false;
-        if (average)
-            average->owner = owner;
-        params[i]->owner = train_zero_has(o, 3) ? owner : NULL;
-    }
-    return true;
-}
-
 static bool writes(const struct ir_node *n, const struct ir_state *s)
 {
     if (n->op == IR_state_write && ir_state_of(n) == s)
@@ -298,15 +147,15 @@ static bool measure_one(const struct update *u, struct ir_builder *b, struct ir_
                         struct ir_value **squares)
 {
     *largest = largest_of(b, grad);
-    *squares = needs_norm(u->c) ? sum_of_squares(b, grad, u->factor) : NULL;
-    return *largest && (*squares || !needs_norm(u->c));
+    *squares = optim_needs_norm(u->c) ? sum_of_squares(b, grad, u->factor) : NULL;
+    return *largest && (*squares || !optim_needs_norm(u->c));
 }
 
 /* The gradient in the type in which it is used: a narrow one in f32. That of a group that waits is 0, in the norm
  * too. */
 static struct ir_value *used_grad(const struct update *u, struct ir_builder *b, const struct train_param *param)
 {
-    enum tcc_dtype dtype = update_type(param->state);
+    enum tcc_dtype dtype = optim_update_type(param->state);
     struct ir_value *active = u->active[optim_group_of(u->c, param->state->name) - u->c->groups];
     struct ir_value *grad = ir_cast_to(b, param->grad, dtype);
     if (param->scale != 0 && grad)
@@ -320,7 +169,7 @@ static bool measure_if_owned(const struct update *u, struct ir_value *mine, cons
 {
     struct ir_builder *outer = u->b, then = *outer, otherwise = *outer;
     const ir_type one = ir_scalar_type(outer->ctx, TCC_F32), types[] = {one, one};
-    int n = needs_norm(u->c) ? 2 : 1;
+    int n = optim_needs_norm(u->c) ? 2 : 1;
     struct ir_node *node =
         ir_build_typed(outer, IR_if, 1, &mine, IR_ATTRS(ir_attr_types(IR_ATTR_types, n, types)), n, types);
     struct ir_value *given[2], *none[2];
@@ -349,10 +198,10 @@ static struct optim_totals measure(struct update *u, int n, const struct train_p
         if (!(u->owned ? measure_if_owned(u, u->owned[i], &params[i], &values[i], &values[n + i])
                        : measure_one(u, u->b, grads[i], &values[i], &values[n + i])))
             return none;
-    if (u->owned && !train_parallel_reduce_scalars(u->b, needs_norm(u->c) ? 2 * n : n, values))
+    if (u->owned && !train_parallel_reduce_scalars(u->b, optim_needs_norm(u->c) ? 2 * n : n, values))
         return none;
     return (struct optim_totals){.largest = combine(u->b, IR_max, n, values),
-                                 .squares = needs_norm(u->c) ? combine(u->b, IR_add, n, values + n) : NULL};
+                                 .squares = optim_needs_norm(u->c) ? combine(u->b, IR_add, n, values + n) : NULL};
 }
 
 /* Whose `from` has come. */
@@ -362,7 +211,7 @@ static bool build_active(struct update *u)
 
     u->active = IR_NEWN(b->ctx, u->c->ngroups, struct ir_value *);
     for (int g = 0; g < u->c->ngroups; g++)
-        if (waits(u->c, g)) {
+        if (optim_waits(u->c, g)) {
             struct ir_value *from = ir_constant_i(b, TCC_I64, (int64_t)u->c->groups[g].value[OPT_from]);
             u->active[g] = ir_binary(b, IR_ge, optim_read(b, "train.epoch"), from);
             if (!u->active[g])
@@ -380,7 +229,7 @@ static void build_waiting(struct update *u, struct ir_value *step)
     for (int g = 0; g < u->c->ngroups; g++) {
         if (!u->active[g])
             continue;
-        struct ir_value *waited = optim_read(b, waited_name(b->ctx, g));
+        struct ir_value *waited = optim_read(b, optim_waited_name(b->ctx, g));
         struct ir_value *own = ir_binary(b, IR_sub, step, waited);
         u->waiting[g] =
             (struct optim_shared){.ok = ir_binary(b, IR_and, u->shared.ok, u->active[g]),
@@ -402,7 +251,7 @@ static bool build_shared(struct update *u, int n, const struct train_param *para
         return false;
     u->factor = unscale(b, c);
     struct optim_totals totals = given ? *given : measure(u, n, params, grads);
-    if (!totals.largest || (needs_norm(c) && !totals.squares))
+    if (!totals.largest || (optim_needs_norm(c) && !totals.squares))
         return false;
     u->shared.ok = ir_binary(b, IR_lt, totals.largest, ir_constant_f(b, TCC_F32, INFINITY));
     u->shared.first = ir_binary(b, IR_eq, step, ir_constant_i(b, TCC_I64, 0));
@@ -420,7 +269,7 @@ static bool build_shared(struct update *u, int n, const struct train_param *para
         struct ir_value *by = schedule_rate(b, s, u->rate, step, s->by_step ? NULL : optim_read(b, "train.epoch"));
         u->rate = choose(b, ir_binary(b, IR_ne, scheduled, ir_constant_i(b, TCC_I32, 0)), by, u->rate);
     }
-    if (needs_norm(c))
+    if (optim_needs_norm(c))
         u->norm = norm = ir_unary(b, IR_sqrt, totals.squares);
     if (c->clip_norm != 0 && isfinite(c->clip_norm)) {
         struct ir_value *clip = clip_factor(b, c->clip_norm, norm);
@@ -429,7 +278,8 @@ static bool build_shared(struct update *u, int n, const struct train_param *para
     }
     u->shared.norm = norm;
     build_waiting(u, step);
-    return u->shared.ok && u->shared.t && u->rate && (c->scaler.init == 0 || u->factor) && (!needs_norm(c) || norm);
+    return u->shared.ok && u->shared.t && u->rate && (c->scaler.init == 0 || u->factor) &&
+           (!optim_needs_norm(c) || norm);
 }
 
 /* Writes the value, rounded to the state's type, or keeps the old one where not `ok`. */
@@ -454,7 +304,7 @@ static bool read_slots(struct update *u, struct optim_update *p, const char *par
         if (slot->optimizer != u->c->kind)
             continue;
         if (slot->option == OPT_lr || p->opt[slot->option] != 0) {
-            names[k] = slot_name(u->b->ctx, slot, parameter);
+            names[k] = optim_slot_name(u->b->ctx, slot, parameter);
             old[k] = ir_read_state(u->b, ir_state_by_name(u->b->func->module, names[k])); /* nobody else reads it */
             if (!old[k])
                 return false;
@@ -472,7 +322,7 @@ static bool read_slots(struct update *u, struct optim_update *p, const char *par
  */
 static bool update_average(struct update *u, struct optim_update *p, const struct ir_state *state, struct ir_value *now)
 {
-    const char *name = average_name(u->b->ctx, state);
+    const char *name = optim_average_name(u->b->ctx, state);
     struct ir_value *old = ir_read_state(u->b, ir_state_by_name(u->b->func->module, name));
     struct ir_value *mean = old && now ? optim_lerp(p, old, now, 1 - u->c->ema) : NULL;
 
@@ -486,11 +336,11 @@ static bool update_parameter(struct update *u, const struct train_param *param, 
     const struct ir_state *state = param->state;
     const struct optim_group *group = optim_group_of(u->c, state->name), *first = &u->c->groups[0];
     struct optim_update p = {
-        .b = b, .dtype = update_type(state), .opt = group->value, .shared = &u->shared, .rate = u->rate};
+        .b = b, .dtype = optim_update_type(state), .opt = group->value, .shared = &u->shared, .rate = u->rate};
     int g = (int)(group - first);
     p.shared = u->active[g] ? &u->waiting[g] : &u->shared;
     struct ir_value *ok = p.shared->ok;
-    bool master = has_master(u->c, state);
+    bool master = optim_has_master(u->c, state);
     const char *names[OPTIM_MAX_SLOTS] = {0},
                *name = master ? ir_internf(b->ctx, "master.%s", state->name) : state->name;
     struct ir_value *old[OPTIM_MAX_SLOTS] = {0}, *p_new;
@@ -553,7 +403,7 @@ static bool count_step(struct update *u)
     for (int g = 0; g < u->c->ngroups; g++) {
         if (!u->active[g])
             continue;
-        const char *name = waited_name(b->ctx, g);
+        const char *name = optim_waited_name(b->ctx, g);
         struct ir_value *idle = ir_binary(b, IR_and, u->shared.ok, ir_unary(b, IR_not, u->active[g]));
         struct ir_value *one = idle ? ir_cast_to(b, idle, TCC_I64) : NULL;
         if (!idle || !optim_write(b, name, ir_binary(b, IR_add, optim_read(b, name), one)))
@@ -607,7 +457,7 @@ bool optim_measure(struct ir_builder *b, const struct train_options *o, int n, c
         return false;
     u.factor = unscale(b, u.c);
     *totals = measure(&u, n, params, grads);
-    return totals->largest && (totals->squares || !needs_norm(u.c));
+    return totals->largest && (totals->squares || !optim_needs_norm(u.c));
 }
 
 bool optim_update_part(struct ir_builder *b, const struct train_options *o, int n, const struct train_param *params,

@@ -4,10 +4,11 @@
  * from.
  *
  *   optim_text.c       command-line texts to struct optim_config
- *   optim.c            states, the update as a whole: found-inf, clipping, scaler, reading and writing of state
+ *   optim.c            the update as a whole: found-inf, clipping, scaler, reading and writing of state
  *   optim_rules*.c     one function per optimizer
- *   lr_schedule.c   the rate at a step or epoch
+ *   lr_schedule.c      the rate at a step or epoch
  *   optim_round.c      stochastic rounding
+ *   optim_state.c      the state variables
  */
 #ifndef TCC_PASSES_TRAIN_OPTIM_INT_H
 #define TCC_PASSES_TRAIN_OPTIM_INT_H
@@ -120,5 +121,16 @@ struct ir_value *optim_dither(struct ir_builder *b, struct ir_value *key, const 
 
 /* The state's value at b's point: an earlier read where no write stands between, else a new one. */
 struct ir_value *optim_read(struct ir_builder *b, const char *name);
+
+/* optim_state.c. The type that a parameter is updated in; has it a master copy in that type; is the norm of all
+ * gradients asked for; does a group wait for an epoch (`from`), what is updated meanwhile being counted for it? */
+enum tcc_dtype optim_update_type(const struct ir_state *parameter);
+bool optim_has_master(const struct optim_config *c, const struct ir_state *parameter);
+bool optim_needs_norm(const struct optim_config *c);
+bool optim_waits(const struct optim_config *c, int group);
+/* names of state variables: a slot, that count, a parameter's average */
+const char *optim_slot_name(struct ir_ctx *ctx, const struct optim_slot *slot, const char *parameter);
+const char *optim_waited_name(struct ir_ctx *ctx, int group);
+const char *optim_average_name(struct ir_ctx *ctx, const struct ir_state *parameter);
 
 #endif

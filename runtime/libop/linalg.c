@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Systems of linear equations: determinants, inverses, factorisations by Gauss and Cholesky, what solves by them, and
- * the exponential of a matrix. In doubles; Golub and Van Loan, Matrix Computations, 4th edition, 3.4 (LU), 4.2
- * (Cholesky), 3.1 (triangles).
+ * Systems of linear equations: determinants, inverses, factorisations by Gauss and Cholesky, what solves by them. In
+ * doubles; Golub and Van Loan, Matrix Computations, 4th edition, 3.4 (LU), 4.2 (Cholesky), 3.1 (triangles).
  */
 #include <math.h>
 
@@ -97,7 +96,7 @@ static void swap_rows(double *a, int64_t n, int64_t r, int64_t q)
 /* a [m, n] becomes L below the diagonal, whose own is 1, and U: Gaussian elimination with partial pivoting, as LAPACK's
  * getrf. pivot[k]: the row that row k changed places with (NULL: no row does). The number, from 1, of the first pivot
  * that is 0; 0: there is none. */
-static int64_t lib_lu(double *a, int64_t m, int64_t n, int64_t *pivot)
+int64_t lib_lu(double *a, int64_t m, int64_t n, int64_t *pivot)
 {
     int64_t zero = 0;
 
@@ -144,7 +143,7 @@ static void solve_triangle(const double *a, int64_t m, bool upper, bool transpos
 }
 
 /* x of the matrix that lu and pivot are the factors of, or of its transposed one. */
-static void solve_lu(const double *lu, const int64_t *pivot, int64_t m, bool transposed, double *b, int64_t k)
+void lib_solve_lu(const double *lu, const int64_t *pivot, int64_t m, bool transposed, double *b, int64_t k)
 {
     for (int64_t r = 0; !transposed && r < m; r++)
         swap_rows(b, k, r, pivot[r]);
@@ -163,14 +162,7 @@ static int singular(struct tcc_lib_call *call, int64_t i, int64_t count, int64_t
     return LIB_FAIL(call, "%s: pivot %lld is zero, the matrix is singular", what, (long long)zero);
 }
 
-/* What ops of square matrices need: a matrix, its pivots. */
-struct squares {
-    struct lib_stack x;
-    double *a;
-    int64_t *pivot;
-};
-
-static int squares(struct tcc_lib_call *call, int64_t room, struct squares *s)
+int lib_squares(struct tcc_lib_call *call, int64_t room, struct lib_squares *s)
 {
     int status = lib_stack(call, 0, true, &s->x);
 
@@ -183,7 +175,7 @@ static int squares(struct tcc_lib_call *call, int64_t room, struct squares *s)
     return s->a && s->pivot ? TCC_OK : LIB_NO_MEMORY(call);
 }
 
-static int done(struct squares *s, int status)
+int lib_squares_done(struct lib_squares *s, int status)
 {
     free(s->a);
     free(s->pivot);
@@ -205,8 +197,8 @@ static int sign_of(const int64_t *pivot, int64_t m)
 /* x[..., m, m] -> [...] */
 int tccrt_lib_det(struct tcc_lib_call *call)
 {
-    struct squares s;
-    int status = squares(call, 1, &s);
+    struct lib_squares s;
+    int status = lib_squares(call, 1, &s);
     void *y = status ? NULL : lib_stack_out(call, 0, &s.x, s.x.t->dtype, 0, 0, 0);
 
     for (int64_t i = 0; y && i < s.x.count; i++) {
@@ -219,14 +211,14 @@ int tccrt_lib_det(struct tcc_lib_call *call)
             det *= s.a[k * s.x.m + k];
         lib_put(y, s.x.t->dtype, i, det * sign_of(s.pivot, s.x.m));
     }
-    return done(&s, status ? status : y ? TCC_OK : TCC_EENV);
+    return lib_squares_done(&s, status ? status : y ? TCC_OK : TCC_EENV);
 }
 
 /* x[..., m, m] -> signs [...], logarithms of the determinants' moduli; 0 and -infinity where there is none */
 int tccrt_lib_slogdet(struct tcc_lib_call *call)
 {
-    struct squares s;
-    int status = squares(call, 1, &s);
+    struct lib_squares s;
+    int status = lib_squares(call, 1, &s);
     void *sign = status ? NULL : lib_stack_out(call, 0, &s.x, s.x.t->dtype, 0, 0, 0);
     void *log_of = sign ? lib_stack_out(call, 1, &s.x, s.x.t->dtype, 0, 0, 0) : NULL;
 
@@ -243,7 +235,7 @@ int tccrt_lib_slogdet(struct tcc_lib_call *call)
         lib_put(sign, s.x.t->dtype, i, turn);
         lib_put(log_of, s.x.t->dtype, i, turn || isnan(sum) ? sum : -INFINITY);
     }
-    return done(&s, status ? status : log_of ? TCC_OK : TCC_EENV);
+    return lib_squares_done(&s, status ? status : log_of ? TCC_OK : TCC_EENV);
 }
 
 /* -- Inverses, solutions ------------------------------------------------------------------------------------------- */
@@ -252,8 +244,8 @@ int tccrt_lib_slogdet(struct tcc_lib_call *call)
  * Second result, if asked for: the pivot that is zero. */
 int tccrt_lib_inverse(struct tcc_lib_call *call)
 {
-    struct squares s;
-    int status = squares(call, 2, &s);
+    struct lib_squares s;
+    int status = lib_squares(call, 2, &s);
     void *y = status ? NULL : lib_stack_out(call, 0, &s.x, s.x.t->dtype, 2, s.x.m, s.x.m);
     int32_t *info = y && lib_wants(call, 1) ? lib_stack_out(call, 1, &s.x, TCC_I32, 0, 0, 0) : NULL;
     bool check = lib_int(call, "check", 0) != 0;
@@ -272,10 +264,10 @@ int tccrt_lib_inverse(struct tcc_lib_call *call)
             info[i] = (int32_t)zero;
         if (zero && check)
             status = singular(call, i, s.x.count, zero, "no inverse");
-        solve_lu(s.a, s.pivot, m, false, b, m);
+        lib_solve_lu(s.a, s.pivot, m, false, b, m);
         lib_put_all(y, s.x.t->dtype, i * m * m, b, m * m);
     }
-    return done(&s, status);
+    return lib_squares_done(&s, status);
 }
 
 /* Right-hand sides beside square matrices: b [..., m, k], or (right) [..., k, m], whose rows are the unknowns. */
@@ -333,8 +325,8 @@ int tccrt_lib_solve(struct tcc_lib_call *call)
 {
     bool transposed = lib_int(call, "transposed", 0) != 0, check = lib_int(call, "check", 0) != 0;
     struct sides b = {.v = NULL};
-    struct squares s;
-    int status = squares(call, 1, &s);
+    struct lib_squares s;
+    int status = lib_squares(call, 1, &s);
     int32_t *info = NULL;
 
     status = status ? status : sides(call, 1, &s.x, &b);
@@ -347,11 +339,11 @@ int tccrt_lib_solve(struct tcc_lib_call *call)
             info[i] = (int32_t)zero;
         if (zero && check)
             status = singular(call, i, s.x.count, zero, "no solution");
-        solve_lu(s.a, s.pivot, s.x.m, transposed != b.right, side_get(&b, i), b.k);
+        lib_solve_lu(s.a, s.pivot, s.x.m, transposed != b.right, side_get(&b, i), b.k);
         side_put(&b, i);
     }
     free(b.v);
-    return done(&s, status);
+    return lib_squares_done(&s, status);
 }
 
 /* (a[..., m, m], b) -> x, of the triangle that `upper` names; left, transposed as in solve; `unit`: its diagonal is
@@ -361,8 +353,8 @@ int tccrt_lib_triangular_solve(struct tcc_lib_call *call)
     bool upper = lib_int(call, "upper", 0) != 0, transposed = lib_int(call, "transposed", 0) != 0,
          unit = lib_int(call, "unit", 0) != 0;
     struct sides b = {.v = NULL};
-    struct squares s;
-    int status = squares(call, 1, &s);
+    struct lib_squares s;
+    int status = lib_squares(call, 1, &s);
 
     status = status ? status : sides(call, 1, &s.x, &b);
     for (int64_t i = 0; !status && i < s.x.count; i++) {
@@ -371,7 +363,7 @@ int tccrt_lib_triangular_solve(struct tcc_lib_call *call)
         side_put(&b, i);
     }
     free(b.v);
-    return done(&s, status);
+    return lib_squares_done(&s, status);
 }
 
 /* -- Factors as results -------------------------------------------------------------------------------------------- */
@@ -431,8 +423,8 @@ int tccrt_lib_lu_solve(struct tcc_lib_call *call)
     bool transposed = lib_int(call, "transposed", 0) != 0;
     const struct tcc_tensor *rows;
     struct sides b = {.v = NULL};
-    struct squares s;
-    int status = squares(call, 1, &s);
+    struct lib_squares s;
+    int status = lib_squares(call, 1, &s);
 
     status = status ? status : lib_need(call, 1, -1, LIB_NUMBER, &rows);
     status = status ? status : sides(call, 2, &s.x, &b);
@@ -445,11 +437,11 @@ int tccrt_lib_lu_solve(struct tcc_lib_call *call)
             break;
         }
         lib_stack_get(&s.x, i, s.a);
-        solve_lu(s.a, s.pivot, s.x.m, transposed != b.right, side_get(&b, i), b.k);
+        lib_solve_lu(s.a, s.pivot, s.x.m, transposed != b.right, side_get(&b, i), b.k);
         side_put(&b, i);
     }
     free(b.v);
-    return done(&s, status);
+    return lib_squares_done(&s, status);
 }
 
 /* (x[..., m, n], pivots[..., k]) -> P[..., m, m] of x's type, which puts the rows of L U in their places */
@@ -515,8 +507,8 @@ static int64_t cholesky(double *a, int64_t m)
 int tccrt_lib_cholesky(struct tcc_lib_call *call)
 {
     bool upper = lib_int(call, "upper", 0) != 0, check = lib_int(call, "check", 0) != 0;
-    struct squares s;
-    int status = squares(call, 2, &s);
+    struct lib_squares s;
+    int status = lib_squares(call, 2, &s);
     void *y = status ? NULL : lib_stack_out(call, 0, &s.x, s.x.t->dtype, 2, s.x.m, s.x.m);
     int32_t *info = y ? lib_stack_out(call, 1, &s.x, TCC_I32, 0, 0, 0) : NULL;
     int64_t m = s.x.m;
@@ -537,105 +529,5 @@ int tccrt_lib_cholesky(struct tcc_lib_call *call)
             turn(s.a, m, m, b);
         lib_put_all(y, s.x.t->dtype, i * m * m, upper ? b : s.a, m * m);
     }
-    return done(&s, status);
-}
-
-/* -- Exponential --------------------------------------------------------------------------------------------------- */
-
-/* c = a b, of m x m. */
-static void product(const double *a, const double *b, int64_t m, double *c)
-{
-    for (int64_t r = 0; r < m; r++) {
-        memset(c + r * m, 0, (size_t)m * sizeof *c);
-        for (int64_t k = 0; k < m; k++)
-            for (int64_t j = 0; j < m; j++)
-                c[r * m + j] += a[r * m + k] * b[k * m + j];
-    }
-}
-
-static double norm1(const double *a, int64_t m)
-{
-    double most = 0;
-
-    for (int64_t c = 0; c < m; c++) {
-        double sum = 0;
-
-        for (int64_t r = 0; r < m; r++)
-            sum += fabs(a[r * m + c]);
-        most = sum > most || isnan(sum) ? sum : most;
-    }
-    return most;
-}
-
-/* Higham, The Scaling and Squaring Method for the Matrix Exponential Revisited (2005): the quotient of two polynomials
- * of degree 13 for a / 2^s, squared s times. w: eight matrices of room; the result is its first. */
-static void exponential(double *a, int64_t m, int64_t *pivot, double *w)
-{
-    static const double b[] = {64764752532480000.0,
-                               32382376266240000.0,
-                               7771770303897600.0,
-                               1187353796428800.0,
-                               129060195264000.0,
-                               10559470521600.0,
-                               670442572800.0,
-                               33522128640.0,
-                               1323241920.0,
-                               40840800.0,
-                               960960.0,
-                               16380.0,
-                               182.0,
-                               1.0};
-    const double theta = 5.371920351148152;
-    double norm = norm1(a, m), *u = w, *v = w + m * m, *a2 = v + m * m, *a4 = a2 + m * m, *a6 = a4 + m * m,
-           *t = a6 + m * m;
-    int s = 0;
-
-    while (isfinite(norm) && norm > theta) {
-        norm /= 2;
-        s++;
-    }
-    for (int64_t k = 0; k < m * m; k++)
-        a[k] = ldexp(a[k], -s);
-    product(a, a, m, a2);
-    product(a2, a2, m, a4);
-    product(a4, a2, m, a6);
-    for (int64_t k = 0; k < m * m; k++) {
-        v[k] = b[13] * a6[k] + b[11] * a4[k] + b[9] * a2[k];
-        t[k] = b[12] * a6[k] + b[10] * a4[k] + b[8] * a2[k];
-    }
-    product(a6, v, m, u);
-    product(a6, t, m, v);
-    for (int64_t k = 0; k < m * m; k++) {
-        double one = k / m == k % m;
-
-        u[k] += b[7] * a6[k] + b[5] * a4[k] + b[3] * a2[k] + b[1] * one;
-        v[k] += b[6] * a6[k] + b[4] * a4[k] + b[2] * a2[k] + b[0] * one;
-    }
-    product(a, u, m, t);
-    for (int64_t k = 0; k < m * m; k++) {
-        a2[k] = v[k] - t[k];
-        u[k] = v[k] + t[k];
-    }
-    lib_lu(a2, m, m, pivot);
-    solve_lu(a2, pivot, m, false, u, m);
-    for (; s > 0; s--) {
-        product(u, u, m, v);
-        memcpy(u, v, (size_t)(m * m) * sizeof *u);
-    }
-}
-
-/* x[..., m, m] -> exp(x) */
-int tccrt_lib_matrix_exp(struct tcc_lib_call *call)
-{
-    struct squares s;
-    int status = squares(call, 7, &s);
-    void *y = status ? NULL : lib_stack_out(call, 0, &s.x, s.x.t->dtype, 2, s.x.m, s.x.m);
-    int64_t m = s.x.m;
-
-    for (int64_t i = 0; y && i < s.x.count; i++) {
-        lib_stack_get(&s.x, i, s.a);
-        exponential(s.a, m, s.pivot, s.a + m * m);
-        lib_put_all(y, s.x.t->dtype, i * m * m, s.a + m * m, m * m);
-    }
-    return done(&s, status ? status : y ? TCC_OK : TCC_EENV);
+    return lib_squares_done(&s, status);
 }

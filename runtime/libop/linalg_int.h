@@ -29,4 +29,18 @@ double *lib_doubles(int64_t n, int64_t times);
  * zeros. NaN: one is no finite number. */
 double lib_scale_of(const double *a, int64_t n);
 
+/* linalg.c. Factors and pivots in the matrix's place, and the number, from 1, of the first pivot that is 0 (0: there is
+ * none); solutions in b's place, of k columns. */
+int64_t lib_lu(double *a, int64_t m, int64_t n, int64_t *pivot);
+void lib_solve_lu(const double *lu, const int64_t *pivot, int64_t m, bool transposed, double *b, int64_t k);
+/* What ops of square matrices need: a matrix (with room for so many), its pivots. The second frees it and gives
+ * `status`. */
+struct lib_squares {
+    struct lib_stack x;
+    double *a;
+    int64_t *pivot;
+};
+int lib_squares(struct tcc_lib_call *call, int64_t room, struct lib_squares *s);
+int lib_squares_done(struct lib_squares *s, int status);
+
 #endif
