@@ -74,6 +74,26 @@ bool onnx_op_array_features(struct imp *im)
     return imp_lib_node(im, "array_feature_extractor", 1, &t, NULL);
 }
 
+/* Version 1: a list of words, which stand for their places. The library op takes keys and values. */
+static bool classes_by_place(struct imp *im, enum tcc_dtype to, ir_type t)
+{
+    const struct onnx_attr *classes = imp_attr(im, "classes_strings");
+    struct ir_value *x = imp_in(im, 0);
+    struct ir_attr more[3] = {0};
+    int n = 2;
+    if (!classes || !imp_user_attr(im, classes, &more[0]))
+        return imp_bad(im, "attribute 'classes_strings' is expected");
+    int64_t *places = IR_NEWN(im->ctx, more[0].n + 1, int64_t);
+    for (int k = 0; k < more[0].n; k++)
+        places[k] = k;
+    more[1] = imp_user_ints(im, to == TCC_I64 ? "values_int64s" : "keys_int64s", more[0].n, places);
+    more[0].name = to == TCC_I64 ? "keys_strings" : "values_strings";
+    const struct onnx_attr *other = imp_attr(im, to == TCC_I64 ? "default_int64" : "default_string");
+    n += other && imp_user_attr(im, other, &more[2]);
+    struct ir_node *node = imp_lib_of(im, "label_encoder", 1, &x, 1, &t, n, more);
+    return node && imp_out(im, 0, node->out[0]);
+}
+
 bool onnx_op_label_encoder(struct imp *im)
 {
     struct ir_value *x = imp_in(im, 0);
@@ -88,6 +108,8 @@ bool onnx_op_label_encoder(struct imp *im)
         to = imp_dtype(x) == TCC_STRING ? TCC_I64 : TCC_STRING;
     ir_type t =
         imp_rank(x) < 0 ? ir_unranked_type(im->ctx, to) : ir_tensor_type(im->ctx, to, imp_rank(x), x->type->dim);
+    if (im->opset < 2)
+        return classes_by_place(im, to, t);
     return imp_lib_node(im, "label_encoder", 1, &t, NULL);
 }
 

@@ -103,15 +103,15 @@ def versions(out):
     """What ONNX Runtime has no kernel for, at that version, is said and left out."""
     import version_cases
 
-    for name, inputs, constants, node, names, opset in version_cases.cases():
-        untyped = model_of([node], inputs, constants, {n: onnx.ValueInfoProto(name=n) for n in names}, opset)
+    for name, inputs, constants, node, names, opset, ml in version_cases.cases():
+        untyped = model_of([node], inputs, constants, {n: onnx.ValueInfoProto(name=n) for n in names}, opset, ml)
         try:
             results = run(untyped, inputs)
         except Exception as e:  # of many kinds, none of which is ours
             print(f"SKIP version_{name}: {str(e).splitlines()[0][:150]}", flush=True)
             continue
         typed = {n: info(n, np.asarray(r)) for n, r in zip(names, results)}
-        save(out, "version_" + name, model_of([node], inputs, constants, typed, opset), inputs, results)
+        save(out, "version_" + name, model_of([node], inputs, constants, typed, opset, ml), inputs, results)
 
 
 def main():

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Cases of ONNX's operators as their versions of opsets 1 to 6 define them, in the official suite's layout.
+"""Cases of ONNX's operators as their versions of opsets 1 to 6 define them, and some to 12, in the official suite's layout.
 
 usage: old_cases.py DIR        writes them
        old_cases.py --check [OPS.DEF]    is each version of each operator either read, or refused with a reason that stands here?
@@ -10,7 +10,7 @@ the others are called as version_cases.py calls them, and ONNX's reference evalu
 """
 import os, re, sys
 import numpy as np, onnx
-from onnx import defs, helper as h, numpy_helper
+from onnx import TensorProto, defs, helper as h, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from case_folder import write_case
 from version_cases import FORMS, FIRST
@@ -155,14 +155,46 @@ def on_trial():
         old(f"MeanVarianceNormalization centred {across}", 1, 8, [x], {"across_channels": across, "normalize_variance": 0}, centred)
 
 
+def graphs():
+    """Operators that hold graphs or tensors, and two that a later one replaced, in versions of opsets 1 to 12 that nothing else here has."""
+    number, vector = lambda name, dtype=TensorProto.FLOAT: h.make_tensor_value_info(name, dtype, []), lambda name: h.make_tensor_value_info(name, TensorProto.FLOAT, [3])
+    x, y = f(3), f(3)
+    branch = lambda op: h.make_graph([h.make_node(op, ["x1", "x2"], ["r"])], op, [], [vector("r")])
+    for taken in True, False:
+        node = {"then_branch": branch("Sub"), "else_branch": branch("Mul")}
+        old(f"If {taken}", 1, 10, [np.array(taken), ("outer", x), ("outer", y)], node, x - y if taken else x * y)
+    steps = h.make_graph([h.make_node("Add", ["v", "v"], ["w"]), h.make_node("Identity", ["go"], ["on"]), h.make_node("Neg", ["w"], ["seen"])], "steps",
+                         [number("i", TensorProto.INT64), number("go", TensorProto.BOOL), vector("v")], [number("on", TensorProto.BOOL), vector("w"), vector("seen")])
+    for count in 3, 0:
+        old(f"Loop {count}", 1, 10, [np.int64(count), np.array(True), x], {"body": steps}, x * 2 ** count, np.array([-x * 2 ** (k + 1) for k in range(count)], np.float32).reshape(count, 3))
+    body = h.make_graph([h.make_node("Add", ["sum", "row"], ["next"]), h.make_node("Mul", ["sum", "row"], ["part"])], "row", [vector("sum"), vector("row")], [vector("next"), vector("part")])
+    rows, part = f(4, 3), [x]
+    for row in rows[::-1]:
+        part.append(part[-1] + row)
+    old("Scan backwards", 11, 15, [x, rows], {"num_scan_inputs": 1, "body": body, "scan_input_directions": [1], "scan_output_axes": [-1]}, part[-1], np.stack([a * b for a, b in zip(part, rows[::-1])], 1))
+    for v in 1, 9:
+        old("Constant", v, v, [], {"value": numpy_helper.from_array(rows)}, rows)
+    for word, given, value in (("float", 1.5, np.float32(1.5)), ("floats", [1.5, 2], f32(1.5, 2)), ("int", 7, np.int64(7)), ("ints", [7, -8], np.array([7, -8])), ("string", "a", np.array("a", object)),
+                               ("strings", ["a", "b"], np.array(["a", "b"], object))):
+        old(f"Constant {word}", 12, 12, [], {f"value_{word}": given}, value)
+    few = h.make_sparse_tensor(numpy_helper.from_array(f32(3, -4), "v"), numpy_helper.from_array(np.array([1, 5])), [2, 3])
+    for v in 11, 12:
+        old("Constant of few", v, v, [], {"sparse_value": few}, f32(0, 3, 0, 0, 0, -4).reshape(2, 3))
+    scattered = rows.copy()
+    scattered[[1, 0, 3], [0, 1, 2]] = x
+    old("Scatter", 11, 12, [rows, ("constant", np.array([[1, 0, 3]])), x[None]], {"axis": 0}, scattered)
+    picture = f(1, 2, 2, 3)
+    old("Upsample", 10, 12, [picture, ("constant", f32(1, 1, 2, 3))], {"mode": "nearest"}, picture.repeat(2, 2).repeat(3, 3))
+
+
 aligned()
 layers()
 moves()
 on_trial()
+graphs()
 
 # Versions of which there is no case here, and why. REFUSED: tccc doesn't read them.
-ELSEWHERE = {**dict.fromkeys("Constant If Loop".split(), "hold graphs or tensors: the official suite and tests/regions"),
-             **dict.fromkeys("RandomNormal RandomNormalLike RandomUniform RandomUniformLike".split(), "random numbers: tests/onnx/contrib_cases.py"),
+ELSEWHERE = {**dict.fromkeys("RandomNormal RandomNormalLike RandomUniform RandomUniformLike".split(), "random numbers: tests/onnx/contrib_cases.py"),
              **dict.fromkeys("ConvTranspose MaxRoiPool".split(), "version 1 is opset 7's too, and the reference evaluator can't: version_cases.py")}
 REFUSED = {}
 
@@ -175,7 +207,7 @@ def model_of(node, inputs, constants, results, opset, names=None):
         ins[1] = info("x1", inputs["x1"], names[-inputs["x1"].ndim:] if "axis" not in {a.name for a in node.attribute} else names[1:1 + inputs["x1"].ndim])
     outs = [info(k, np.asarray(v), None) for k, v in results.items()]
     graph = h.make_graph([node], "g", ins, outs, [numpy_helper.from_array(v, k) for k, v in constants.items()])
-    return h.make_model(graph, opset_imports=[h.make_opsetid("", opset)], ir_version=3)
+    return h.make_model(graph, opset_imports=[h.make_opsetid("", opset)], ir_version=3 if opset < 9 else 7)
 
 
 def named(operands):
@@ -185,6 +217,9 @@ def named(operands):
             names.append("")
             continue
         names.append(f"x{k}")
+        if isinstance(value, tuple) and value[0] == "outer":  # what a graph of the node reads
+            inputs[names.pop()] = value[1]
+            continue
         (constants if isinstance(value, tuple) else inputs)[names[-1]] = np.asarray(value[1] if isinstance(value, tuple) else value)
     return inputs, constants, names
 

@@ -139,18 +139,92 @@ FORMS["TfIdfVectorizer"] = ([i32(1, 2, 3, 2)], {"max_gram_length": 2, "min_gram_
 FORMS["MaxRoiPool"] = lambda v: ([f(2, 3, 6, 7), C(f32([1, 0, 0, 4, 5], [0, 1, 1, 9.5, 6], [1, 3, 2, 3, 2], [0, 20, 20, 24, 24]).reshape(4, 5))], {"pooled_shape": [2, 3], "spatial_scale": 0.5})
 
 
-def versions(op):
+# -- ai.onnx.ml: LABEL: form. Maps are not here (tests/zipmap.tap, tests/python/converters.py), TreeEnsemble is in the official suite. ----------------------
+
+ML = {}
+
+
+def ml(label, operands, results=1, **attributes):
+    ML[label] = (operands, attributes, results)
+
+
+AFTER = "NONE SOFTMAX LOGISTIC SOFTMAX_ZERO PROBIT".split()
+words = lambda *v: np.array(v, object)
+ml("CategoryMapper of words", [words("b", "z", "a")], cats_strings=["a", "b"], cats_int64s=[4, 7], default_int64=-2)
+ml("CategoryMapper of numbers", [i64(7, 5, 4)], cats_strings=["a", "b"], cats_int64s=[4, 7], default_string="?")
+ml("FeatureVectorizer", [f(3, 2), f(3, 1)], inputdimensions=[2, 1])
+ml("Imputer", [f32(1, np.nan, 3, np.nan, 5, 6).reshape(2, 3)], imputed_value_floats=[7.0, 8.0, 9.0], replaced_value_float=float("nan"))
+ml("Imputer of one value", [i64(1, 0, 3, 0).reshape(2, 2)], imputed_value_int64s=[9], replaced_value_int64=0)
+LABELS = {1: {"words": ([words("b", "z")], {"classes_strings": ["a", "b"], "default_int64": -3}), "numbers": ([i64(1, 9)], {"classes_strings": ["a", "b"], "default_string": "?"})}}
+LABELS[2] = {"words": ([words("b", "z")], {"keys_strings": ["a", "b"], "values_int64s": [5, 6], "default_int64": -3}), "numbers": ([i64(6, 9)], {"keys_int64s": [5, 6], "values_strings": ["a", "b"], "default_string": "?"}),
+                      "floats": ([f32(1.5, np.nan, 2)], {"keys_floats": [1.5, 7.0], "values_floats": [3.0, 4.0], "default_float": -1.0})}
+LABELS[4] = {**LABELS[2], "no number": ([f32(1.5, np.nan, 2)], {"keys_floats": [1.5, float("nan")], "values_floats": [3.0, 4.0]}), "doubles": ([np.array([2.5, 1, 7.25])], {"keys_tensor": numpy_helper.from_array(np.array([1, 2.5])), "values_tensor": numpy_helper.from_array(np.array([0.1, 0.2])),
+                                                         "default_tensor": numpy_helper.from_array(np.array([-1.0]))})}
+for key in ["words", "numbers", "floats", "doubles", "no number"]:
+    ML["LabelEncoder of " + key] = lambda v, key=key: LABELS[v].get(key)
+line = lambda targets: {"coefficients": f(targets * 3).tolist(), "intercepts": f(targets).tolist()}
+for after in AFTER:
+    chances = {"coefficients": (0.3 * u(9)).tolist(), "intercepts": [0.02, 0.03, 0.01]}  # between 0 and 1, which quantiles are taken of
+    ml(f"LinearClassifier {after}", [u(4, 3)], 2, classlabels_ints=[7, 3, 5], post_transform=after, **(chances if after == "PROBIT" else line(3)))
+    if after != "PROBIT":
+        ml(f"LinearClassifier of two {after}", [f(4, 3)], 2, classlabels_strings=["no", "yes"], post_transform=after, multi_class=1, **line(2))
+    ml(f"LinearRegressor {after}", [u(4, 3)], targets=2, post_transform=after, coefficients=u(6).tolist(), intercepts=[-0.6, -0.5])
+ml("LinearClassifier of one", [f(4, 3)], 2, classlabels_ints=[0, 1], post_transform="LOGISTIC", **line(1))
+ml("LinearRegressor of integers", [i64(1, 2, 3, 4, 5, 6).reshape(2, 3)], **line(1))
+for norm in "MAX L1 L2".split():
+    ml(f"Normalizer {norm}", [u(3, 4) if norm == "MAX" else f(3, 4)], norm=norm)  # ONNX Runtime's MAX has signs, the reference evaluator's has none
+ml("OneHotEncoder of numbers", [i64(4, 9, 7)], cats_int64s=[4, 7])
+ml("OneHotEncoder of words", [words("b", "a", "b").reshape(3, 1)], cats_strings=["a", "b"], zeros=0)
+ml("Scaler", [f(2, 3)], offset=[1.0, 2.0, 3.0], scale=[0.5, 2.0, 3.0])
+ml("Scaler of integers", [i32(1, 2, 3, 4).reshape(2, 2)], offset=[1.5], scale=[2.0])
+for kernel in "LINEAR POLY RBF SIGMOID".split():
+    of = {"kernel_type": kernel, "kernel_params": [0.5, 0.25, 2.0], "support_vectors": f(4 * 3).tolist(), "rho": [0.3, -0.1, 0.2]}
+    ml(f"SVMClassifier {kernel}", [f(4, 3)], 2, classlabels_ints=[4, 2, 9], coefficients=f(8).tolist(), vectors_per_class=[2, 1, 1], **of)
+    ml(f"SVMClassifier of chances {kernel}", [f(4, 3)], 2, classlabels_strings=["a", "b", "c"], coefficients=f(8).tolist(), vectors_per_class=[2, 1, 1], prob_a=[-1.0, -0.5, -2.0], prob_b=[0.1, 0.2, -0.1], **of)
+    of["rho"] = [0.3]
+    ml(f"SVMClassifier of two {kernel}", [f(4, 3)], 2, classlabels_ints=[4, 2], coefficients=f(4).tolist(), vectors_per_class=[2, 2], **of)
+    ml(f"SVMRegressor {kernel}", [f(4, 3)], n_supports=4, coefficients=f(4).tolist(), **of)
+    ml(f"SVMRegressor of one class {kernel}", [f(4, 3)], n_supports=4, coefficients=f(4).tolist(), one_class=1, **of)
+ml("SVMClassifier of lines", [f(4, 3)], 2, classlabels_ints=[0, 1, 2], coefficients=f(9).tolist(), rho=f(3).tolist(), kernel_type="LINEAR", kernel_params=[0.5, 0.25, 2.0])
+ml("SVMRegressor of a line", [f(4, 3)], coefficients=f(3).tolist(), rho=[0.2], kernel_type="LINEAR")
+nodes = {"nodes_treeids": [0] * 5 + [1] * 3, "nodes_nodeids": [0, 1, 2, 3, 4, 0, 1, 2], "nodes_featureids": [0, 0, 1, 0, 0, 2, 0, 0], "nodes_truenodeids": [1, 0, 3, 0, 0, 1, 0, 0], "nodes_falsenodeids": [2, 0, 4, 0, 0, 2, 0, 0]}
+
+
+def tree(mode, classes, prefix, **more):
+    """Two trees of three leaves and of two; `classes` weights a leaf."""
+    leaves = [(t, n, c) for t, n in ((0, 1), (0, 3), (0, 4), (1, 1), (1, 2)) for c in range(classes)]
+    return {**nodes, "nodes_modes": [{"1": "BRANCH_" + mode}.get(c, "LEAF") for c in "10100100"], "nodes_values": [0.25, 0, -0.5, 0, 0, 0.5, 0, 0], f"{prefix}_treeids": [a for a, _, _ in leaves],
+            f"{prefix}_nodeids": [b for _, b, _ in leaves], f"{prefix}_ids": [c for _, _, c in leaves], f"{prefix}_weights": f(len(leaves)).tolist(), **more}
+
+
+def places():
+    """Rows at the thresholds, beside them, and without a number."""
+    return np.concatenate([f(4, 3), f32(0.25, -0.5, 0.5, np.nan, -0.5, 0.7, 0.3, np.nan, np.nan).reshape(3, 3)])
+
+
+for mode in "LEQ LT GTE GT EQ NEQ".split():
+    ml(f"TreeEnsembleRegressor {mode}", [places()], **tree(mode, 1, "target", n_targets=1, nodes_missing_value_tracks_true=[1, 0, 0, 0, 0, 1, 0, 0]))
+for how in "AVERAGE SUM MIN MAX".split():
+    ml(f"TreeEnsembleRegressor {how}", [f(4, 3)], **tree("LEQ", 2, "target", n_targets=2, aggregate_function=how, base_values=[0.5, -0.5]))
+for after in AFTER[:4]:
+    ml(f"TreeEnsembleClassifier {after}", [f(5, 3)], 2, **tree("LEQ", 3, "class", classlabels_int64s=[3, 1, 2], post_transform=after, base_values=[0.1, 0.2, -0.1]))
+ml("TreeEnsembleClassifier of two", [f(5, 3)], 2, **tree("LT", 1, "class", classlabels_strings=["no", "yes"], post_transform="LOGISTIC"))  # by the others ONNX Runtime is not the reference evaluator
+ML["TreeEnsembleRegressor of doubles"] = lambda v: None if v < 3 else ([places().astype(np.float64)], {k: numpy_helper.from_array(np.array(a)) if k.endswith("_as_tensor") else a for k, a in
+                                                     ((k + "_as_tensor" if k in ("nodes_values", "target_weights") else k, a) for k, a in tree("LEQ", 1, "target", n_targets=1).items())})
+
+
+def versions(op, domain=""):
     """The version that opset FIRST has, if any, and the later ones."""
-    every = {s.since_version for s in onnx.defs.get_all_schemas_with_history() if s.domain == "" and s.name == op and not s.deprecated}
-    old = [v for v in every if v <= FIRST]
-    return ([max(old)] if old else []) + sorted(v for v in every if v > FIRST)
+    every = {s.since_version for s in onnx.defs.get_all_schemas_with_history() if s.domain == domain and s.name == op and not s.deprecated}
+    old = [v for v in every if v <= FIRST and not domain]
+    return ([max(old)] if old else []) + sorted(v for v in every if v > FIRST or domain)
 
 
 def cases():
-    """(name, operands by name, initialisers, node, number of results, opset)"""
-    for label, form in FORMS.items():
+    """(name, operands by name, initialisers, node, number of results, opset, that of ai.onnx.ml or None)"""
+    for domain, label, form in [("", *row) for row in FORMS.items()] + [("ai.onnx.ml", *row) for row in ML.items()]:
         op = label.split()[0]
-        for v in versions(op):
+        for v in versions(op, domain):
             made = form(v) if callable(form) else form
             if not made:
                 continue
@@ -163,4 +237,5 @@ def cases():
                 names.append(f"x{k}")
                 (constants if isinstance(value, tuple) else inputs)[names[-1]] = value[1] if isinstance(value, tuple) else np.asarray(value)
             results = [f"y{k}" for k in range(count[0] if count else 1)]
-            yield f"{label.replace(' ', '_')}_{v}", inputs, constants, h.make_node(op, names, results, name=label, **attrs), results, max(v, FIRST)
+            node = h.make_node(op, names, results, name=label, domain=domain, **attrs)
+            yield f"{label.replace(' ', '_')}_{v}", inputs, constants, node, results, 15 if domain else max(v, FIRST), v if domain else None
