@@ -451,6 +451,7 @@ int tcr_run_now(struct tccrt_session *s, const struct tcc_pentry *e);
 
 /* Binds the inputs in s->in, evaluates sizes, and chooses s->chosen. */
 int tcr_bind(struct tccrt_session *s, const struct tcc_pentry *e);
+int tcr_bind_sizes(struct tccrt_session *s, const struct tcc_pentry *e);          /* without the inputs' elements */
 /* Runs an entry point on the inputs in s->in; leaves results in s->outs. */
 int tcr_execute(struct tccrt_session *s, const struct tcc_pentry *e);
 /* The steps of s->running themselves, in the arithmetic that they expect; after a failure the other ranks have been
