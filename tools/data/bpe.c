@@ -10,44 +10,10 @@
  * unk_token. Added tokens are cut out of the text before. Special tokens that a post-processor would add are not.
  */
 #include "base/xxh3.h"
-#include "tools/data/data_int.h"
+#include "tools/data/bpe_int.h"
 
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define NO_ID UINT32_MAX
-
-struct merge {
-    uint64_t pair; /* ids of both; UINT64_MAX: free */
-    uint32_t rank, to;
-};
-
-struct added {
-    char *text;
-    size_t n;
-    uint32_t id;
-    bool left, right; /* takes the spaces on that side along */
-};
-
-/* A pair that may be joined: the symbols at `at` and behind it, as they were. */
-struct candidate {
-    uint32_t rank, at, left, right, to;
-};
-
-struct data_bpe {
-    struct data_cut *cut;
-    json_t *vocab;
-    bool bytes, fallback, fuse, whole; /* whole: a word of the vocabulary is not cut (ignore_merges) */
-    uint32_t byte[256];                /* ids of bytes; NO_ID: there is none */
-    uint32_t letter[256];              /* that stand for bytes */
-    uint32_t unknown;
-    size_t nmerges; /* a power of two */
-    struct merge *merges;
-    size_t nadded;
-    struct added *added;
-    char digest[17];
-};
 
 /* -- The file ------------------------------------------------------------------------------------------------------ */
 
@@ -75,21 +41,6 @@ static size_t put_letter(uint32_t c, char *to)
     to[0] = (char)(0xc0 | c >> 6);
     to[1] = (char)(0x80 | (c & 0x3f));
     return 2;
-}
-
-static uint64_t spread(uint64_t x)
-{
-    x = (x ^ x >> 31) * 0x9e3779b97f4a7c15;
-    return x ^ x >> 29;
-}
-
-static struct merge *slot(const struct data_bpe *b, uint64_t pair)
-{
-    size_t i = (size_t)spread(pair) & (b->nmerges - 1);
-
-    while (b->merges[i].pair != UINT64_MAX && b->merges[i].pair != pair)
-        i = (i + 1) & (b->nmerges - 1);
-    return &b->merges[i];
 }
 
 static bool wrong(char *error, const char *path, const char *what)
@@ -139,9 +90,9 @@ static bool read_merge(struct data_bpe *b, json_t *m, size_t rank)
     snprintf(joined, sizeof joined, "%.1023s%.1023s", x, y);
     if (!id_of(b->vocab, x, &i) || !id_of(b->vocab, y, &j) || !id_of(b->vocab, joined, &k))
         return false;
-    struct merge *to = slot(b, (uint64_t)i << 32 | j);
+    struct bpe_merge *to = bpe_slot(b, (uint64_t)i << 32 | j);
     if (to->pair == UINT64_MAX)
-        *to = (struct merge){(uint64_t)i << 32 | j, (uint32_t)rank, k};
+        *to = (struct bpe_merge){(uint64_t)i << 32 | j, (uint32_t)rank, k};
     return true;
 }
 
@@ -178,9 +129,9 @@ static bool read_added(struct data_bpe *b, json_t *list, const char *path, char 
             return wrong(error, path, "an added token is malformed");
         if (json_is_true(json_object_get(a, "single_word")))
             return wrong(error, path, "an added token with single_word is not supported");
-        struct added *to = &b->added[b->nadded];
-        *to = (struct added){strdup(text), strlen(text), (uint32_t)id, json_is_true(json_object_get(a, "lstrip")),
-                             json_is_true(json_object_get(a, "rstrip"))};
+        struct bpe_added *to = &b->added[b->nadded];
+        *to = (struct bpe_added){strdup(text), strlen(text), (uint32_t)id, json_is_true(json_object_get(a, "lstrip")),
+                                 json_is_true(json_object_get(a, "rstrip"))};
         if (!to->text)
             return wrong(error, path, "no memory");
         b->nadded++;
@@ -285,131 +236,12 @@ void data_bpe_free(struct data_bpe *b)
     free(b);
 }
 
-/* -- Joining ------------------------------------------------------------------------------------------------------- */
-
-/* What an encoding writes to, and works in. */
-struct encoder {
-    const struct data_bpe *b;
-    uint32_t *ids; /* of all words so far, then those of this one */
-    size_t n, room;
-    uint32_t *next, *before; /* of a word: its symbols as a list */
-    struct candidate *heap;
-    size_t nheap, heap_room, list_room;
-    char *spelled;
-    size_t spelled_room;
-};
-
-/* The list with room for n of `size` bytes, twice as much if it must grow; NULL: no memory, and the list is as it
- * was. */
-static void *grow(void *list, size_t *room, size_t n, size_t size)
-{
-    if (n <= *room)
-        return list;
-    void *grown = n > SIZE_MAX / 2 / size - 64 ? NULL : realloc(list, (2 * n + 64) * size);
-    if (grown)
-        *room = 2 * n + 64;
-    return grown;
-}
-
-static bool reserve_ids(struct encoder *e, size_t more)
-{
-    uint32_t *ids = grow(e->ids, &e->room, e->n + more, sizeof *ids);
-
-    e->ids = ids ? ids : e->ids;
-    return ids != NULL;
-}
-
-static bool reserve_lists(struct encoder *e, size_t n)
-{
-    size_t room = e->list_room;
-    uint32_t *next = grow(e->next, &room, n, sizeof *next);
-    e->next = next ? next : e->next;
-    uint32_t *before = next ? grow(e->before, &e->list_room, n, sizeof *before) : NULL;
-    e->before = before ? before : e->before;
-    return before != NULL;
-}
-
-static bool sooner(const struct candidate *a, const struct candidate *b)
-{
-    return a->rank != b->rank ? a->rank < b->rank : a->at < b->at;
-}
-
-static bool push(struct encoder *e, const uint32_t *at, uint32_t i, uint32_t j)
-{
-    const struct merge *m = slot(e->b, (uint64_t)at[i] << 32 | at[j]);
-
-    if (m->pair == UINT64_MAX)
-        return true;
-    struct candidate *heap = grow(e->heap, &e->heap_room, e->nheap + 1, sizeof *heap);
-    if (!heap)
-        return false;
-    e->heap = heap;
-    size_t k = e->nheap++;
-    struct candidate c = {m->rank, i, at[i], at[j], m->to};
-    for (; k && sooner(&c, &e->heap[(k - 1) / 2]); k = (k - 1) / 2)
-        e->heap[k] = e->heap[(k - 1) / 2];
-    e->heap[k] = c;
-    return true;
-}
-
-static struct candidate pop(struct encoder *e)
-{
-    struct candidate top = e->heap[0], last = e->heap[--e->nheap];
-    size_t k = 0;
-
-    for (size_t child; (child = 2 * k + 1) < e->nheap; k = child) {
-        child += child + 1 < e->nheap && sooner(&e->heap[child + 1], &e->heap[child]);
-        if (!sooner(&e->heap[child], &last))
-            break;
-        e->heap[k] = e->heap[child];
-    }
-    if (e->nheap)
-        e->heap[k] = last;
-    return top;
-}
-
-/* Joins the last n ids, best pair first. False: no memory. */
-static bool join(struct encoder *e, size_t n)
-{
-    uint32_t *at = e->ids + e->n, end = (uint32_t)n;
-    size_t kept = 0;
-
-    if (n && !reserve_lists(e, n))
-        return false;
-    e->nheap = 0;
-    for (uint32_t i = 0; i < end; i++) {
-        e->next[i] = i + 1;
-        e->before[i] = i ? i - 1 : NO_ID;
-        if (i + 1 < end && !push(e, at, i, i + 1))
-            return false;
-    }
-    while (e->nheap) {
-        struct candidate c = pop(e);
-        uint32_t other = at[c.at] == NO_ID ? end : e->next[c.at];
-        if (other >= end || at[c.at] != c.left || at[other] != c.right)
-            continue; /* joined with others meanwhile */
-        uint32_t behind = e->next[other], front = e->before[c.at];
-        at[c.at] = c.to;
-        at[other] = NO_ID;
-        e->next[c.at] = behind;
-        if (behind < end)
-            e->before[behind] = c.at;
-        if ((front != NO_ID && !push(e, at, front, c.at)) || (behind < end && !push(e, at, c.at, behind)))
-            return false;
-    }
-    for (size_t i = 0; i < n; i++)
-        if (at[i] != NO_ID)
-            at[kept++] = at[i];
-    e->n += kept;
-    return true;
-}
-
 /* -- Words to symbols ---------------------------------------------------------------------------------------------- */
 
 /* The word as the vocabulary spells it, ended by 0; NULL: no memory. */
-static const char *spell(struct encoder *e, const unsigned char *s, size_t n)
+static const char *spell(struct bpe_encoder *e, const unsigned char *s, size_t n)
 {
-    char *text = grow(e->spelled, &e->spelled_room, 2 * n + 1, 1);
+    char *text = bpe_grow(e->spelled, &e->spelled_room, 2 * n + 1, 1);
     size_t used = 0;
 
     if (!text)
@@ -425,7 +257,7 @@ static const char *spell(struct encoder *e, const unsigned char *s, size_t n)
     return text;
 }
 
-static bool whole_word(struct encoder *e, const unsigned char *s, size_t n, uint32_t *id)
+static bool whole_word(struct bpe_encoder *e, const unsigned char *s, size_t n, uint32_t *id)
 {
     const char *text = memchr(s, 0, n) && !e->b->bytes ? NULL : spell(e, s, n);
     return text && id_of(e->b->vocab, text, id);
@@ -438,7 +270,7 @@ static bool lacks(char *error, const char *what, unsigned c)
 }
 
 /* A character's id, those of its bytes, or unk_token. *unknown: the symbol before is one. */
-static bool add_character(struct encoder *e, const unsigned char *s, size_t n, size_t *count, bool *unknown,
+static bool add_character(struct bpe_encoder *e, const unsigned char *s, size_t n, size_t *count, bool *unknown,
                           char *error)
 {
     const struct data_bpe *b = e->b;
@@ -467,7 +299,7 @@ static bool add_character(struct encoder *e, const unsigned char *s, size_t n, s
 }
 
 /* The word's symbols behind the ids so far; how many there are. */
-static bool add_symbols(struct encoder *e, const unsigned char *s, size_t n, size_t *count, char *error)
+static bool add_symbols(struct bpe_encoder *e, const unsigned char *s, size_t n, size_t *count, char *error)
 {
     const struct data_bpe *b = e->b;
     bool unknown = false;
@@ -489,11 +321,11 @@ static bool add_symbols(struct encoder *e, const unsigned char *s, size_t n, siz
 
 static bool add_word(void *user, const unsigned char *s, size_t n, char *error)
 {
-    struct encoder *e = user;
+    struct bpe_encoder *e = user;
     size_t count = 0;
     uint32_t id;
 
-    if (n >= NO_ID / 2 || !reserve_ids(e, n + 1))
+    if (n >= NO_ID / 2 || !bpe_reserve(e, n + 1))
         return snprintf(error, ERROR_SIZE, "no memory"), false;
     if (e->b->whole && whole_word(e, s, n, &id)) {
         e->ids[e->n++] = id;
@@ -501,7 +333,7 @@ static bool add_word(void *user, const unsigned char *s, size_t n, char *error)
     }
     if (!add_symbols(e, s, n, &count, error))
         return false;
-    return join(e, count) || (snprintf(error, ERROR_SIZE, "no memory"), false);
+    return bpe_join(e, count) || (snprintf(error, ERROR_SIZE, "no memory"), false);
 }
 
 /* -- Texts --------------------------------------------------------------------------------------------------------- */
@@ -509,13 +341,13 @@ static bool add_word(void *user, const unsigned char *s, size_t n, char *error)
 /* Where the first added token from `at` on begins, the longest of those that do; n: there is none. next[i]: where token
  * i was found last, so that the text is searched once for each; SIZE_MAX: not yet. */
 static size_t find_added(const struct data_bpe *b, const unsigned char *s, size_t at, size_t n, size_t *next,
-                         const struct added **which)
+                         const struct bpe_added **which)
 {
     size_t best = n;
 
     *which = NULL;
     for (size_t i = 0; i < b->nadded; i++) {
-        const struct added *a = &b->added[i];
+        const struct bpe_added *a = &b->added[i];
         if (next[i] == SIZE_MAX || (next[i] < at && next[i] < n)) {
             const unsigned char *found = memmem(s + at, n - at, a->text, a->n);
             next[i] = found ? (size_t)(found - s) : n;
@@ -554,16 +386,16 @@ static size_t spaces_behind(const unsigned char *s, size_t at, size_t n)
     return at;
 }
 
-static bool encode(struct encoder *e, const unsigned char *text, size_t n, size_t *next, char *error)
+static bool encode(struct bpe_encoder *e, const unsigned char *text, size_t n, size_t *next, char *error)
 {
-    const struct added *added;
+    const struct bpe_added *added;
 
     for (size_t at = 0; at < n;) {
         size_t found = find_added(e->b, text, at, n, next, &added);
         size_t end = added && added->left ? spaces_before(text, at, found) : found;
         if (!data_cut_words(e->b->cut, text + at, end - at, at == 0, add_word, e, error))
             return false;
-        if (!reserve_ids(e, 1))
+        if (!bpe_reserve(e, 1))
             return snprintf(error, ERROR_SIZE, "no memory"), false;
         at = found;
         if (!added)
@@ -578,7 +410,7 @@ static bool encode(struct encoder *e, const unsigned char *text, size_t n, size_
 bool data_bpe_encode(const struct data_bpe *b, const unsigned char *text, size_t n, uint32_t **ids, size_t *count,
                      char *error)
 {
-    struct encoder e = {.b = b, .ids = *ids, .n = *count, .room = *count};
+    struct bpe_encoder e = {.b = b, .ids = *ids, .n = *count, .room = *count};
     bool ok = true;
     uint32_t c;
     int length;

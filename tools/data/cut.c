@@ -19,83 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* -- Unicode ------------------------------------------------------------------------------------------------------- */
-
-struct range {
-    uint32_t first, last;
-};
-
-static const struct range letters[] = {
-#define LETTER(first, last) {first, last},
-#include "tools/data/unicode.def"
-};
-static const struct range numbers[] = {
-#define NUMBER(first, last) {first, last},
-#include "tools/data/unicode.def"
-};
-/* NFC_Quick_Check is No or Maybe (Unicode Standard Annex 15), and characters with a combining class. */
-static const struct range composing[] = {
-#define COMPOSING(first, last) {first, last},
-#include "tools/data/unicode.def"
-};
-static const struct range marks[] = {
-#define MARK(first, last) {first, last},
-#include "tools/data/unicode.def"
-};
-static const struct range spaces[] = {{9, 13},          {32, 32},         {0x85, 0x85},     {0xa0, 0xa0},
-                                      {0x1680, 0x1680}, {0x2000, 0x200a}, {0x2028, 0x2029}, {0x202f, 0x202f},
-                                      {0x205f, 0x205f}, {0x3000, 0x3000}};
-#define IN_RANGES(list, c) in_ranges(list, sizeof list / sizeof *list, c)
-
-static bool in_ranges(const struct range *r, size_t n, uint32_t c)
-{
-    size_t low = 0;
-
-    while (low < n) {
-        size_t middle = (low + n) / 2;
-        if (c >= r[middle].first && c <= r[middle].last)
-            return true;
-        if (c < r[middle].first)
-            n = middle;
-        else
-            low = middle + 1;
-    }
-    return false;
-}
-
-enum kind { LETTERS, NUMBERS, SPACES, OTHERS };
-
-static enum kind kind_of(uint32_t c)
-{
-    return IN_RANGES(spaces, c) ? SPACES : IN_RANGES(letters, c) ? LETTERS : IN_RANGES(numbers, c) ? NUMBERS : OTHERS;
-}
-
-int data_utf8(const unsigned char *s, size_t n, uint32_t *c)
-{
-    int length = s[0] < 0x80                   ? 1
-                 : s[0] >= 0xc2 && s[0] < 0xe0 ? 2
-                 : (s[0] & 0xf0) == 0xe0       ? 3
-                 : s[0] >= 0xf0 && s[0] < 0xf5 ? 4
-                                               : 0;
-
-    if (!length || (size_t)length > n)
-        return 0;
-    *c = length == 1 ? s[0] : s[0] & (0xffu >> (length + 1));
-    for (int i = 1; i < length; i++) {
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-        *c = *c << 6 | (s[i] & 0x3f);
-    }
-    bool bad = (length == 3 && (*c < 0x800 || (*c >= 0xd800 && *c < 0xe000))) ||
-               (length == 4 && (*c < 0x10000 || *c > 0x10ffff));
-    return bad ? 0 : length;
-}
-
-bool data_is_space(uint32_t c)
-{
-    return IN_RANGES(spaces, c);
-}
-
 /* -- PCRE2 --------------------------------------------------------------------------------------------------------- */
 
 enum { PCRE2_UTF = 0x80000, PCRE2_UCP = 0x20000, PCRE2_LITERAL = 0x2000000, PCRE2_NO_UTF_CHECK = 0x40000000 };
@@ -381,13 +304,13 @@ static bool wrong(struct cutting *k, const char *what)
 }
 
 /* The end of the run of characters of that kind. */
-static size_t run_end(const unsigned char *s, size_t at, size_t n, enum kind kind)
+static size_t run_end(const unsigned char *s, size_t at, size_t n, enum data_kind kind)
 {
     uint32_t c;
 
     while (at < n) {
         int length = data_utf8(s + at, n - at, &c);
-        if (!length || kind_of(c) != kind)
+        if (!length || data_kind_of(c) != kind)
             break;
         at += (size_t)length;
     }
@@ -406,10 +329,10 @@ static size_t word_end(const unsigned char *s, size_t n)
             return strlen(endings[i]);
     start = s[0] == ' ' && n > 1;
     data_utf8(s + start, n - start, &c);
-    if (kind_of(c) != SPACES)
-        return run_end(s, start, n, kind_of(c));
+    if (data_kind_of(c) != DATA_SPACE)
+        return run_end(s, start, n, data_kind_of(c));
     first = (size_t)data_utf8(s, n, &c);
-    end = run_end(s, 0, n, SPACES);
+    end = run_end(s, 0, n, DATA_SPACE);
     for (last = end - 1; (s[last] & 0xc0) == 0x80; last--)
         ;
     return end == n || last < first ? end : last; /* the last space goes with the word behind it */
@@ -439,9 +362,9 @@ static bool cut_digits(struct cutting *k, int i, const struct piece *p)
     for (size_t at = 0; at < p->n;) {
         uint32_t c;
         size_t end = at + (size_t)data_utf8(p->s + at, p->n - at, &c);
-        digit = IN_RANGES(numbers, c);
+        digit = data_kind_of(c) == DATA_NUMBER;
         if (digit && !each)
-            end = run_end(p->s, at, p->n, NUMBERS);
+            end = run_end(p->s, at, p->n, DATA_NUMBER);
         if (digit && (!part(k, i, p, from, at) || !part(k, i, p, at, end)))
             return false;
         from = digit ? end : from;
@@ -566,8 +489,8 @@ static bool check_nfc(struct cutting *k, const struct piece *p)
 
     for (size_t at = 0; at < p->n;) {
         at += (size_t)data_utf8(p->s + at, p->n - at, &c);
-        bool is = IN_RANGES(marks, c);
-        if (IN_RANGES(composing, c) || (is && mark)) {
+        bool is = data_is_mark(c);
+        if (data_may_compose(c) || (is && mark)) {
             snprintf(
                 k->error, ERROR_SIZE,
                 "U+%04X: this text may not be in normalization form C, which the tokenizer wants: normalise it first",

@@ -250,6 +250,10 @@ void data_cut_free(struct data_cut *c);
 /* the code point at s, and its length; 0: not UTF-8 */
 int data_utf8(const unsigned char *s, size_t n, uint32_t *c);
 bool data_is_space(uint32_t c);
+enum data_kind { DATA_LETTER, DATA_NUMBER, DATA_SPACE, DATA_OTHER };
+enum data_kind data_kind_of(uint32_t c);
+bool data_may_compose(uint32_t c);   /* NFC_Quick_Check is No or Maybe (Unicode Standard Annex 15) */
+bool data_is_mark(uint32_t c);       /* with a combining class */
 
 struct data_bpe;
 struct data_bpe *data_bpe_open(const char *path, char *error, int *code);   /* of a tokenizer.json; *code as above */
