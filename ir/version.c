@@ -96,6 +96,26 @@ static struct sizes sizes_of_call(const struct ir_func *f, const struct ir_inter
     return s;
 }
 
+static bool covers(const struct ir_func *f, struct sizes *s)
+{
+    for (int i = 0; i < f->version->nguards; i++)
+        if (!holds(s, &f->version->guards[i]))
+            return false;
+    return true;
+}
+
+struct ir_func *it_last_version(struct ir_func *f, const struct ir_interp_state *state, struct tcc_object *const *in)
+{
+    struct ir_func *last = f;
+    for (struct ir_func *x = f; x && f->version; x = x->next) {
+        if (!x->version || strcmp(x->version->entry, f->version->entry))
+            continue;
+        struct sizes s = sizes_of_call(x, state, in);
+        last = covers(x, &s) ? x : last;
+    }
+    return last;
+}
+
 /* As the run-time library says it (no_version, runtime/run.c). */
 static void say_no_version(struct ir_module *m, const char *entry, const struct sizes *s, char *error, size_t size)
 {
@@ -125,10 +145,7 @@ struct ir_func *ir_choose_version(struct ir_module *m, const char *entry, const 
         if (!it_inputs_fit(m->ctx, f->version->ninputs, f->input_names, f->version->inputs, in, error, size))
             return NULL;
         s = sizes_of_call(f, state, in);
-        bool all = true;
-        for (int i = 0; i < f->version->nguards && all; i++)
-            all = holds(&s, &f->version->guards[i]);
-        if (all)
+        if (covers(f, &s))
             return f;
     }
     say_no_version(m, entry, &s, error, size);

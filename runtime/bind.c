@@ -215,6 +215,26 @@ static int no_version(const struct tccrt_session *s, const struct tcc_pentry *e)
                     tcr_string(s->m, e->name), sizes, covered);
 }
 
+/* Is the version for the sizes that are bound now? */
+static bool covers(const struct tccrt_session *s, const struct tcc_pcase *x)
+{
+    uint32_t g = 0;
+
+    while (g < x->guards.count && guard_holds(s, &s->m->guards[x->guards.first + g]))
+        g++;
+    return g == x->guards.count;
+}
+
+const struct tcc_pentry *tcr_last_version(const struct tccrt_session *s)
+{
+    const struct tccrt_model *m = s->m;
+
+    for (uint32_t i = s->entry ? s->entry->cases.count : 0; i-- > 0;)
+        if (covers(s, &m->cases[s->entry->cases.first + i]))
+            return &m->entries[m->cases[s->entry->cases.first + i].entry];
+    return s->running;
+}
+
 /* The first version whose guards hold for the sizes that are bound now; e itself if it has none. */
 static int choose(struct tccrt_session *s, const struct tcc_pentry *e)
 {
@@ -223,11 +243,8 @@ static int choose(struct tccrt_session *s, const struct tcc_pentry *e)
     s->chosen = e->cases.count ? NULL : e;
     for (uint32_t i = 0; i < e->cases.count && !s->chosen; i++) {
         const struct tcc_pcase *x = &m->cases[e->cases.first + i];
-        uint32_t g = 0;
 
-        while (g < x->guards.count && guard_holds(s, &m->guards[x->guards.first + g]))
-            g++;
-        if (g == x->guards.count)
+        if (covers(s, x))
             s->chosen = &m->entries[x->entry];
     }
     /* No room in the caches is what is wrong, not what follows from it. */

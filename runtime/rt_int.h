@@ -391,6 +391,8 @@ int tcr_bind_positions(struct tccrt_session *s);
 int tcr_check_advances(struct tccrt_session *s, const struct tcc_pentry *e);
 /* the checks that an entry point begins with, of sizes that are bound */
 int tcr_check_first(struct tccrt_session *s, const struct tcc_pentry *e);
+/* Of the versions for the sizes of the call the last, which is for the most; what runs if it has none. */
+const struct tcc_pentry *tcr_last_version(const struct tccrt_session *s);
 int tcr_advance(struct tccrt_session *s, const struct tcc_pentry *e);
 int tcr_bind_sym(struct tccrt_session *s, uint32_t sym, int64_t value, const char *node);
 /* The value of an expression, at least 0. `what` is for the message. */

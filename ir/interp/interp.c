@@ -459,6 +459,7 @@ int ir_interp(struct ir_func *f, struct ir_interp_state *state, struct tcc_objec
 {
     struct interp it = {.state = state, .error = error, .error_size = error_size};
     struct ir_tensor **saved = NULL;
+    struct ir_func *all = f;
     if (error_size)
         error[0] = 0;
     int status = prepare(&it, f) && it_save_state(&it, &saved) ? TCC_OK : it_error(&it, NULL, TCC_EENV, "no memory");
@@ -468,8 +469,8 @@ int ir_interp(struct ir_func *f, struct ir_interp_state *state, struct tcc_objec
         status = set_inputs(&it, in);
     if (!status)
         status = it_check_advances(&it);
-    if (!status)
-        status = it_check_inputs(&it);
+    if (!status && (status = it_check_inputs(&it)))
+        all = it_last_version(f, state, in);
     if (!status)
         status = it_run_block(&it, f->body);
     if (!status)
@@ -480,7 +481,8 @@ int ir_interp(struct ir_func *f, struct ir_interp_state *state, struct tcc_objec
         state->step++;
     it_settle_state(&it, saved, status != TCC_OK);
     finish(&it);
-    return status;
+    /* What a version for some sizes refuses, it refuses in the words of the one for all (runtime/walk.c). */
+    return all == f ? status : ir_interp(all, state, in, out, error, error_size);
 }
 
 /* -- Folding ------------------------------------------------------------------------------------- */

@@ -70,6 +70,8 @@ bool it_collect_facts(struct interp *it, const struct ir_block *block);
 void it_free_facts(struct interp *it);
 int it_check_facts(struct interp *it, const struct ir_node *n, bool early);
 int it_check_inputs(struct interp *it);
+/* Of the versions of f's entry point for the sizes of the call the last, which is for the most; f if it is none. */
+struct ir_func *it_last_version(struct ir_func *f, const struct ir_interp_state *state, struct tcc_object *const *in);
 
 /* Do the inputs of a call fit these types? False: `error` (may be NULL) says which does not, as the run-time library
  * says it. */

@@ -237,9 +237,9 @@ static bool run_interpreted(struct program *p)
     bool good = m || fail(p, "%s", ir_nmessages(ctx) ? ir_message(ctx, 0)->text : "does not parse");
     for (int i = 0; i < p->ncases && good; i++) {
         struct test_case *c = &p->cases[i];
-        struct ir_func *f = ir_func_by_name(m, c->entry);
         struct tcc_object *got[MAX_VALUES] = {NULL};
         char error[1024] = "";
+        struct ir_func *f = ir_choose_version(m, c->entry, state, c->in, error, sizeof error);
         if (!f || f->body->nparams != c->nin || f->body->last->nin > MAX_VALUES ||
             (!c->status && f->body->last->nin != c->nout))
             good = fail(p, "case %s: function @%s has other inputs or outputs", c->name, c->entry);
