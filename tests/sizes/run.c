@@ -4,14 +4,15 @@
  * interpreter gives, or refuses what that refuses, in its words. Nothing ends in an internal error, nothing is touched
  * outside of buffers (TCCRT_GUARD).
  *
- *   sizes-run [-j N] [--known FILE] [--objects FOLDER] [--way 'FLAGS']... CASE...
+ *   sizes-run [-j N] [--known FILE] [--objects FOLDER] [--quick FOLDER] [--way 'FLAGS']... CASE...
  *   sizes-run --ops <PATHS            the ops of level 1 that the front end makes of these models, a line each
  *
  * A CASE is a folder as the official suite has it: model.onnx, test_data_set_K/input_J.pb, and `tol` ("RTOL ATOL
  * [TIES]") if wanted; outputs are not looked at. FLAGS are tccc-run's. A case runs in a process of its own; where that
  * crashes, another one goes on behind the data set. --known lists cases that are known to fail, "CASE: reason" a line:
- * one of them that is fine is a failure. --objects: where code that was made once is kept (objects.h). A TAP line a
- * case; how much was run at the end.
+ * one of them that is fine is a failure. --objects: where code that was made once is kept (objects.h); a way whose
+ * artifact is that of one before it, but for the options that it tells, is not run again. --quick: the same, and LLVM
+ * does not optimise. A TAP line a case; how much was run at the end.
  */
 #include <math.h>
 #include <signal.h>
@@ -40,6 +41,7 @@ struct outcome {
 /* Shared with the process that runs the case: how far it is, and what it has found. */
 struct progress {
     int way, set, failures;
+    uint64_t made[MAX_WAYS + 2]; /* of each way, what it compiled to: objects_linked() */
     bool huge; /* the interpreter has no memory for this data set: others may take their time over it */
     char first[TEXT];
 };
@@ -56,9 +58,11 @@ struct job {
 /* Each is compared with the one of the interpreter before it. --exact is another model where bytes are made at run
  * time. */
 static const char *ways[MAX_WAYS + 2] = {
-    "--interpret", "-O0", "-O2", "-O2 --target=cpu-split --device=cpu-split", "--interpret --exact", "-O2 --exact",
+    "--interpret",         "-O0",         "-O2", "-O1", "-O3", "-O2 --target=cpu-split --device=cpu-split",
+    "--interpret --exact", "-O2 --exact",
 };
-static int nways = 6;
+static int nways = 8;
+static bool shares; /* --objects */
 
 static bool is_reference(int way)
 {
@@ -67,7 +71,7 @@ static bool is_reference(int way)
 
 /* Of all processes. */
 static struct totals {
-    _Atomic int runs, refused;
+    _Atomic int runs, refused, same;
 } * totals;
 
 static void failed(struct job *j, int way, int set, const char *what, const char *why)
@@ -128,8 +132,40 @@ static int open_way(const struct job *j, int way, struct model *m, char *why)
     int code;
 
     read_options(ways[way], &o);
+    if (shares)
+        objects_linked();
     code = model_open(&o, j->model, m, why);
+    if (shares)
+        j->progress->made[way] = objects_linked();
     return code == EXIT_FINE ? model_session(&o, m, 3, why) : code;
+}
+
+/* Was it compiled to what a way before it was? (Ways with one target have one device.) */
+static bool made_before(const struct job *j, int way)
+{
+    const uint64_t *made = j->progress->made;
+
+    for (int w = 0; w < way; w++)
+        if (made[way] && made[w] == made[way])
+            return ++totals->same;
+    return false;
+}
+
+/* The same of the way behind a reference, which then is for nothing. */
+static bool made_no_other(const struct job *j, int reference)
+{
+    int way = reference + 1;
+    char why[ERROR_SIZE] = "";
+    struct model m;
+
+    if (!shares || reference <= j->progress->way || way >= nways || is_reference(way))
+        return false;
+    j->progress->way = reference;
+    j->progress->set = -1;
+    limit(TIME_LIMIT);
+    if (open_way(j, way, &m, why) == EXIT_FINE)
+        model_close(&m);
+    return made_before(j, way);
 }
 
 static bool refuses(int code)
@@ -229,7 +265,7 @@ static void run_way(struct job *j, int way, struct outcome *want)
         p->way = way, p->set = -1;
     limit(TIME_LIMIT);
     code = open_way(j, way, &m, why);
-    for (int k = 0; k < j->nsets; k++) {
+    for (int k = made_before(j, way) ? j->nsets : 0; k < j->nsets; k++) {
         struct outcome *o = reference ? &want[k] : &got;
 
         forget(o);
@@ -260,7 +296,9 @@ static void run_case(struct job *j)
     int first = j->progress->way;
 
     for (int w = 0; want && w < nways; w++)
-        if (w >= first || is_reference(w))
+        if (is_reference(w) && made_no_other(j, w))
+            w++;
+        else if (w >= first || is_reference(w))
             run_way(j, w, want);
 }
 
@@ -314,6 +352,8 @@ static void run_child(struct job *j, FILE *log)
 
     setrlimit(RLIMIT_DATA, &most);
     dup2(fileno(log), STDERR_FILENO);
+    if (shares && !objects_begin())
+        _exit(EXIT_ENVIRONMENT);
     run_case(j);
     _exit(EXIT_FINE);
 }
@@ -459,6 +499,7 @@ int main(int argc, char **argv)
 {
     const char *list = NULL, *objects = NULL, *why;
     int at_once = 1, i = 1, given = 0, bad;
+    bool quick = false;
 
     if (argc == 2 && !strcmp(argv[1], "--ops"))
         return list_ops();
@@ -467,8 +508,8 @@ int main(int argc, char **argv)
             at_once = atoi(argv[i + 1]);
         else if (!strcmp(argv[i], "--known"))
             list = argv[i + 1];
-        else if (!strcmp(argv[i], "--objects"))
-            objects = argv[i + 1];
+        else if (!strcmp(argv[i], "--objects") || !strcmp(argv[i], "--quick"))
+            objects = argv[i + 1], quick = !strcmp(argv[i], "--quick");
         else if (!strcmp(argv[i], "--way") && given < MAX_WAYS)
             ways[++given] = argv[i + 1];
         else
@@ -477,11 +518,13 @@ int main(int argc, char **argv)
     totals = mmap(NULL, sizeof *totals, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (i >= argc || totals == MAP_FAILED)
         return EXIT_USAGE;
-    if (objects && (why = objects_share(objects)))
+    shares = objects != NULL;
+    if (shares && (why = objects_share(objects, quick)))
         return fprintf(stderr, "sizes-run: %s\n", why), EXIT_ENVIRONMENT;
     printf("1..%d\n", argc - i);
     fflush(stdout);
     bad = run_jobs(argv + i, argc - i, at_once < 1 ? 1 : at_once, list);
-    printf("# %d cases, %d runs compared, %d of them refused by all alike\n", argc - i, totals->runs, totals->refused);
+    printf("# %d cases, %d runs compared, %d of them refused by all alike; %d ways with the code of another\n",
+           argc - i, totals->runs, totals->refused, totals->same);
     return bad != 0;
 }
