@@ -38,5 +38,12 @@ struct checker {
 /* false, after the message, with where it is in front */
 __attribute__((format(printf, 2, 3))) bool isa_bad(struct checker *c, const char *format, ...);
 bool isa_check_instr(struct checker *c);
+/* isa_check_shape.c, behind each operand by itself. */
+bool isa_check_shape(struct checker *c);
+bool isa_is_packed(int type);                                        /* four numbers of an MX format in 32 bits */
+bool isa_is_float(int type);
+int64_t isa_free_size(const struct checker *c, int k);               /* of operand k: elements of a partition */
+/* First and last byte of a pattern, relative to its partition or tensor, without what a register adds. */
+bool isa_extent(const struct neuron_operand *o, int64_t *lo, int64_t *hi);
 
 #endif
