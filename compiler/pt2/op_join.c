@@ -4,11 +4,6 @@
 
 #include <string.h>
 
-static ir_expr one(struct pt2 *p)
-{
-    return ir_const(p->ctx, 1);
-}
-
 /* -- Ranks */
 
 /* x as atleast_1d, 2d and 3d have it: a vector is a row of a matrix, [1, n, 1] of three dims; a matrix gets its third
@@ -162,7 +157,7 @@ bool aten_cartesian_prod(struct pt2 *p)
     struct ir_value **in;
     int n = pt2_list(p, "tensors", &in);
     int64_t last = 1;
-    ir_expr dims[TCC_MAX_RANK], count = one(p);
+    ir_expr dims[TCC_MAX_RANK], count = pt2_one(p);
     if (n < 1 || n > TCC_MAX_RANK)
         return n > 0 && imp_unsupported(p->im, "a grid of %d dims", n);
     for (int k = 0; k < n; k++) {

@@ -308,6 +308,8 @@ struct ir_value *pt2_not_zero(struct pt2 *p, struct ir_value *by);
 struct ir_value *pt2_floor_div(struct pt2 *p, struct ir_value *a, struct ir_value *b);     /* of integers, b not 0 */
 /* i < 0 counts from the end; clamped to 0 .. size: how slices take bounds. */
 ir_expr pt2_clamp(struct pt2 *p, ir_expr i, ir_expr size);
+static inline ir_expr pt2_zero(struct pt2 *p) { return ir_const(p->ctx, 0); }
+static inline ir_expr pt2_one(struct pt2 *p) { return ir_const(p->ctx, 1); }
 /* The square root; what is trained gets no gradient where it is 0, as PyTorch's norms and distances do. */
 struct ir_value *pt2_root(struct pt2 *p, struct ir_value *x);
 struct ir_value *pt2_atan2(struct pt2 *p, struct ir_value *y, struct ir_value *x);     /* of one shape and type */
