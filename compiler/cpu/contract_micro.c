@@ -367,6 +367,30 @@ static void innermost(struct sum *s, int level, LLVMValueRef a, LLVMValueRef b)
 
 static void nest(struct sum *s, int level, LLVMValueRef a, LLVMValueRef b);
 
+/* What A's signs make too little is summed for all rows alike. Of a tap that some rows lack it is summed apart, in `so_far`
+ * stands the rest, and those rows get it back. */
+static bool tap_begin(struct sum *s, LLVMValueRef *so_far)
+{
+    struct em_span rows = active_rows(s);
+    bool apart = s->sums_less && rows.hi - rows.lo < s->mr;
+    for (int c = 0; c < s->cv && apart; c++) {
+        so_far[c] = s->less[c];
+        s->less[c] = LLVMConstNull(s->g->vec);
+    }
+    return apart;
+}
+
+static void tap_end(struct sum *s, const LLVMValueRef *so_far)
+{
+    LLVMBuilderRef b = s->g->e->b;
+    struct em_span rows = active_rows(s);
+    for (int i = 0; i < s->mr * s->cv; i++)
+        if (i / s->cv < rows.lo || i / s->cv >= rows.hi)
+            s->acc[i] = LLVMBuildAdd(b, s->acc[i], s->less[i % s->cv], "");
+    for (int c = 0; c < s->cv; c++)
+        s->less[c] = LLVMBuildAdd(b, so_far[c], s->less[c], "");
+}
+
 /* Loop `level` with constant numbers, for taps that not all rows have. */
 static void nest_unrolled(struct sum *s, int level, LLVMValueRef a, LLVMValueRef b)
 {
@@ -374,6 +398,10 @@ static void nest_unrolled(struct sum *s, int level, LLVMValueRef a, LLVMValueRef
     struct em *e = g->e;
     LLVMValueRef so_far[CPU_TILE_SUMS];
     bool parts = level == s->part_level;
+    LLVMValueRef less[CPU_TILE_VECTORS];
+    bool whole_tap = true; /* no loop inside is one of taps */
+    for (int i = level + 1; i < g->c.nks; i++)
+        whole_tap = whole_tap && !g->c.ks[i].unroll;
     int64_t n = g->c.ks[level].n;
     for (int64_t i = 0; i < n; i++) {
         s->tap[level] = i;
@@ -383,10 +411,13 @@ static void nest_unrolled(struct sum *s, int level, LLVMValueRef a, LLVMValueRef
             s->sb[level] != CT_DYN ? cg_gepc(g, b, i * s->sb[level]) : offset_of(s, b, level, em_i64(e, i), true);
         if (parts && i % s->part == 0)
             part_begin(s, so_far);
+        bool apart = whole_tap && tap_begin(s, less);
         if (level < g->c.nks - 1)
             nest(s, level + 1, ai, bi);
         else
             cg_sum_step(s, ai, bi, active_rows(s));
+        if (apart)
+            tap_end(s, less);
         if (parts && (i % s->part == s->part - 1 || i == n - 1))
             part_end(s, so_far);
     }
@@ -555,8 +586,9 @@ void cg_micro(struct cg *g, LLVMValueRef x, LLVMValueRef r0, int mr, int cv, int
     cg_bind_row(g, r0);
     plan_parts(&s);
     LLVMValueRef so_far[CPU_TILE_SUMS];
-    s.shifted = c->shifted && em_cpu(e)->dot_bytes_signed && !by_taps(&s);
-    s.pairs = s.shifted && c->pairs && em_cpu(e)->dot_bytes_pairs;
+    bool taps = by_taps(&s);
+    s.shifted = c->shifted && em_cpu(e)->dot_bytes_signed && (!taps || em_cpu(e)->multiplies_bytes);
+    s.pairs = s.shifted && !taps && c->pairs && em_cpu(e)->dot_bytes_pairs;
     bool one_part = s.pairs || (ct_half(c) && s.part_level < 0);
     if (one_part)
         part_begin(&s, so_far);
