@@ -195,13 +195,8 @@ static bool find_runtime(struct job *j, char *path, size_t size)
 static bool link_output(struct job *j, const char *out, int *status)
 {
     struct custom_paths customs = {0};
-    if (!custom_objects(j->ctx, j->module->program, j->folder, &customs)) {
-        *status = WRONG_INPUT;
-        return false;
-    }
-    if (customs.n && isa_of(j) != cpu_isa_host()) {
-        ir_diag(j->ctx, NULL, IR_D_UNSUPPORTED, "custom operators are compiled for this machine only, not for %s",
-                isa_of(j)->name);
+    const char *cross = isa_of(j) == cpu_isa_host() ? NULL : isa_of(j)->cc;
+    if (!custom_objects(j->ctx, j->module->program, cross, j->folder, &customs)) {
         *status = WRONG_INPUT;
         return false;
     }

@@ -2,7 +2,7 @@
 /*
  * custom.c - --custom-op=DOMAIN:NAME=FILE. A file is compiled once, by the system's C compiler, to an object. Linked by
  * itself it is loaded here, for shape(), and for run() in the interpreter; the same object goes into the artifact,
- * beside a few lines of C that call it as a library op.
+ * beside a few lines of C that call it as a library op. For another processor its cross compiler makes a second one.
  */
 #include "compiler/custom_int.h"
 #include "compiler/child_int.h"
@@ -34,12 +34,12 @@ struct file {
 
 enum { MOST_WORDS = 64, SAYS = 4000 };
 
-/* Runs the C compiler: $TCCC_CC, else the first of the usual ones that can be started. False after a diagnostic about
- * `path`, which shows what it said. */
-static bool run_cc(struct ir_ctx *ctx, const char *path, const char *const *args)
+/* Runs the C compiler: `cross` for another processor, NULL: $TCCC_CC, else the first of the usual ones that can be
+ * started. False after a diagnostic about `path`, which shows what it said. */
+static bool run_cc(struct ir_ctx *ctx, const char *path, const char *cross, const char *const *args)
 {
     static const char *const usual[] = {"cc", "gcc", "clang", "clang-19", NULL};
-    const char *given = getenv("TCCC_CC");
+    const char *given = cross ? cross : getenv("TCCC_CC");
     const char *const own[] = {given, NULL}, *const *try = given && *given ? own : usual;
     struct ir_where where = {.file = path};
     char *text = IR_NEWN(ctx, SAYS, char);
@@ -65,8 +65,8 @@ static bool run_cc(struct ir_ctx *ctx, const char *path, const char *const *args
         ir_diag(ctx, &where, child_lacked(text) ? IR_D_ENVIRONMENT : IR_D_UNSUPPORTED, "%s", message);
         return false;
     }
-    ir_diag(ctx, &where, IR_D_ENVIRONMENT, "no C compiler found%s%s; a custom operator requires one (TCCC_CC names it)",
-            given && *given ? ": " : "", given && *given ? given : "");
+    ir_diag(ctx, &where, IR_D_ENVIRONMENT, "no C compiler found%s%s; a custom operator requires one%s",
+            given && *given ? ": " : "", given && *given ? given : "", cross ? "" : " (TCCC_CC names it)");
     return false;
 }
 
@@ -126,6 +126,15 @@ static char *read_whole(struct ir_ctx *ctx, const char *path, size_t *size)
     return bytes;
 }
 
+/* FILE compiled to `object`, with the header in `folder`; what it includes goes into `rule`. */
+static bool compile_object(struct ir_ctx *ctx, const char *path, const char *cross, const char *folder,
+                           const char *rule, const char *object)
+{
+    return run_cc(ctx, path, cross,
+                  (const char *const[]){"-std=gnu17", "-O2", "-fPIC", "-fvisibility=hidden", "-MMD", "-MF", rule,
+                                        ir_internf(ctx, "-I%s", folder), "-c", "-x", "c", path, "-o", object, NULL});
+}
+
 /* FILE compiled in `folder`, linked by itself, and loaded. */
 static bool compile_file(struct ir_ctx *ctx, struct file *f, const char *folder)
 {
@@ -134,10 +143,8 @@ static bool compile_file(struct ir_ctx *ctx, struct file *f, const char *folder)
     struct ir_where where = {.file = f->path};
     size_t size;
     if (!write_text(ctx, ir_internf(ctx, "%s/tccc_custom.h", folder), custom_header) ||
-        !run_cc(ctx, f->path,
-                (const char *const[]){"-std=gnu17", "-O2", "-fPIC", "-fvisibility=hidden", "-MMD", "-MF", rule,
-                                      ir_internf(ctx, "-I%s", folder), "-c", "-x", "c", f->path, "-o", object, NULL}) ||
-        !run_cc(ctx, f->path,
+        !compile_object(ctx, f->path, NULL, folder, rule, object) ||
+        !run_cc(ctx, f->path, NULL,
                 (const char *const[]){"-shared", "-Wl,-z,defs", "-o", shared, object, "-lm", "-lpthread", NULL}))
         return false;
     const char *text = read_whole(ctx, rule, &size);
@@ -369,7 +376,8 @@ static bool write_object(struct ir_ctx *ctx, const char *path, const struct file
     return ok;
 }
 
-bool custom_objects(struct ir_ctx *ctx, const struct kn_program *p, const char *folder, struct custom_paths *objects)
+bool custom_objects(struct ir_ctx *ctx, const struct kn_program *p, const char *cross, const char *folder,
+                    struct custom_paths *objects)
 {
     struct called c = {.ctx = ctx};
     VEC(const struct file *) files = {0};
@@ -406,16 +414,19 @@ bool custom_objects(struct ir_ctx *ctx, const struct kn_program *p, const char *
         if (!known)
             VEC_PUSH(ctx, files, (const struct file *)x->origin);
     }
+    if (cross && !write_text(ctx, ir_internf(ctx, "%s/tccc_custom.h", folder), custom_header))
+        return false;
     for (int i = 0; i < files.n; i++) {
-        const char *path = ir_internf(ctx, "%s/custom%d.o", folder, i);
-        if (!write_object(ctx, path, files.at[i]))
+        const char *path = ir_internf(ctx, "%s/custom%d.o", folder, i), *rule = ir_internf(ctx, "%s/custom.d", folder);
+        if (cross ? !compile_object(ctx, files.at[i]->path, cross, folder, rule, path)
+                  : !write_object(ctx, path, files.at[i]))
             return false;
         push(ctx, objects, path);
     }
     const char *source = ir_internf(ctx, "%s/custom.c", folder), *object = ir_internf(ctx, "%s/custom.o", folder);
     push(ctx, objects, object);
     return write_text(ctx, source, text) &&
-           run_cc(ctx, source,
+           run_cc(ctx, source, cross,
                   (const char *const[]){"-std=gnu17", "-O2", "-fPIC", "-fvisibility=hidden", "-c", source, "-o", object,
                                         NULL});
 }

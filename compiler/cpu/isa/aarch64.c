@@ -330,4 +330,5 @@ const struct cpu_isa cpu_isa_aarch64 = {.name = "aarch64",
                                         .elf_pointer = R_AARCH64_ABS64,
                                         .folders = folders,
                                         .debian = "aarch64-linux-gnu",
-                                        .page_option = "max-page-size=65536"};
+                                        .page_option = "max-page-size=65536",
+                                        .cc = "aarch64-linux-gnu-gcc -mno-outline-atomics"};

@@ -49,6 +49,7 @@ struct cpu_isa {
      * option behind -z, or NULL. */
     const char *const *folders;
     const char *debian, *page_option;
+    const char *cc;                  /* the cross compiler, of custom operators; what it makes calls no libgcc */
 };
 
 extern const struct cpu_isa cpu_isa_x86, cpu_isa_aarch64, cpu_isa_riscv64;

@@ -60,4 +60,5 @@ const struct cpu_isa cpu_isa_riscv64 = {.name = "riscv64",
                                         .elf_flags = EF_RISCV_RVC | EF_RISCV_FLOAT_ABI_DOUBLE,
                                         .elf_pointer = R_RISCV_64,
                                         .folders = folders,
-                                        .debian = "riscv64-linux-gnu"};
+                                        .debian = "riscv64-linux-gnu",
+                                        .cc = "riscv64-linux-gnu-gcc"};

@@ -178,4 +178,5 @@ const struct cpu_isa cpu_isa_x86 = {.name = "x86-64",
                                     .elf_pointer = R_X86_64_64,
                                     .elf_large = SHF_X86_64_LARGE,
                                     .folders = folders,
-                                    .debian = "x86_64-linux-gnu"};
+                                    .debian = "x86_64-linux-gnu",
+                                    .cc = "x86_64-linux-gnu-gcc"};
