@@ -2,13 +2,13 @@
 /* env.c - environment variables, by the table env.def: one parser for runtime, compiler and tools. */
 #include <errno.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/env.h"
+#include "base/format.h"
 
 enum kind { WORDS, WORD, SECONDS, FOLDER, MADE, TEXT };
 
@@ -42,11 +42,7 @@ struct said {
 
 __attribute__((format(printf, 2, 3))) static bool wrong(const struct said *to, const char *format, ...)
 {
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(to->text, to->size, format, args);
-    va_end(args);
+    FORMAT_INTO(to->text, to->size, format);
     return false;
 }
 
@@ -56,8 +52,7 @@ static bool check_words(const struct row *r, const char *text, const struct said
         size_t n = strcspn(s, ", ");
 
         if (!is_word(r->values, s, n))
-            return wrong(to, "%s=%s: unknown value '%.*s', expected %s", r->name, text, (int)n, s,
-                            r->values);
+            return wrong(to, "%s=%s: unknown value '%.*s', expected %s", r->name, text, (int)n, s, r->values);
         s += n;
     }
     return true;
@@ -65,9 +60,8 @@ static bool check_words(const struct row *r, const char *text, const struct said
 
 static bool check_word(const struct row *r, const char *text, const struct said *to)
 {
-    return is_word(r->values, text, strlen(text))
-               ? true
-               : wrong(to, "%s=%s: expected one of %s", r->name, text, r->values);
+    return is_word(r->values, text, strlen(text)) ? true
+                                                  : wrong(to, "%s=%s: expected one of %s", r->name, text, r->values);
 }
 
 static bool check_folder(const struct row *r, const char *text, const struct said *to)
@@ -101,9 +95,7 @@ static bool check(const struct row *r, const struct said *to)
     case FOLDER:
     case MADE: return check_folder(r, text, to);
     case SECONDS:
-        return seconds(text, &value)
-                   ? true
-                   : wrong(to, "%s=%s: expected a number of seconds above 0", r->name, text);
+        return seconds(text, &value) ? true : wrong(to, "%s=%s: expected a number of seconds above 0", r->name, text);
     default: return true;
     }
 }

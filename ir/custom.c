@@ -6,11 +6,10 @@
  * its own, far from all others: a result's dim that is one of these numbers is that size, any other negative one is not
  * known.
  */
+#include "base/format.h"
 #include "ir/ir_int.h"
 #include "runtime/tccc_custom.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 struct ir_custom *ir_customs(const struct ir_ctx *ctx)
@@ -55,11 +54,7 @@ struct asking {
 static int tell(struct tccc_custom *c, const char *format, ...)
 {
     struct asking *a = (struct asking *)c;
-    char text[300];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    FORMATTED(text, 300, format);
     ir_error(a->ctx, a->where, "custom operator '%s': %s", a->name, text);
     a->failed = true;
     return TCC_EINPUT;

@@ -14,6 +14,7 @@
 
 #include "ir/infer_int.h"
 
+#include "base/format.h"
 #include "base/mutant.h"
 
 /* == Stating them == */
@@ -31,14 +32,10 @@ bool ir_fact_known(struct ir_ctx *ctx, enum ir_relation relation, ir_expr a, ir_
 
 bool infer_assume_le(struct ir_ctx *ctx, struct ir_node *n, ir_expr a, ir_expr b, const char *what, ...)
 {
-    char text[300];
-    va_list args;
     enum ir_tri holds = ir_expr_le(ctx, a, b);
     if (holds == IR_YES || (holds == IR_MAYBE && !ctx->assume))
         return true;
-    va_start(args, what);
-    vsnprintf(text, sizeof text, what, args);
-    va_end(args);
+    FORMATTED(text, 300, what);
     /* A region may not run at all: there it is an error of the run, and so for what has been a region (a loop of one
      * round) when facts are asked for. */
     bool in_region = MUTANT(327, n->block && n->block->parent, false);

@@ -4,15 +4,12 @@
 
 #include "ir/infer_int.h"
 
+#include "base/format.h"
 #include "base/mutant.h"
 
 bool infer_fail(struct ir_ctx *ctx, const struct ir_node *n, const char *format, ...)
 {
-    char text[1024];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    FORMATTED(text, 1024, format);
     ir_error(ctx, &n->where, "%s: %s", ir_op_info(n->op)->name, text);
     return false;
 }

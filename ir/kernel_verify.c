@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/format.h"
 #include "ir/roles/roles_int.h"
 #include "ir/text/kernel_words_int.h"
 #include "ir/scalar_int.h"
@@ -21,11 +22,7 @@ struct checker {
 
 static bool bad(struct checker *c, const char *format, ...)
 {
-    char text[512];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    FORMATTED(text, 512, format);
     const char *line = c->insn < 0
                            ? ir_internf(c->ctx, "kernel %s: %s", c->k->name ? c->k->name : "", text)
                            : ir_internf(c->ctx, "kernel %s: %%%d: %s", c->k->name ? c->k->name : "", c->insn, text);

@@ -11,6 +11,7 @@
  */
 #include <string.h>
 
+#include "base/format.h"
 #include "ir/ir_int.h"
 
 #define MAX_REPORTS 20
@@ -30,11 +31,7 @@ struct verifier {
 
 static bool bad(struct verifier *v, const struct ir_node *n, const char *format, ...)
 {
-    char text[1024];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    FORMATTED(text, 1024, format);
     if (v->reports++ >= MAX_REPORTS)
         return false;
     const char *op = n ? ir_op_info(n->op)->name : "", *func = v->func ? v->func->name : "";

@@ -14,7 +14,6 @@
  *
  * A device that is done when it is called, and the host itself, run at once.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

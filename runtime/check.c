@@ -6,7 +6,6 @@
  * A plan that fails was not written by a compiler of this version: TCC_EINPUT for a foreign or cut block, TCC_EBUG for
  * one that contradicts itself.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

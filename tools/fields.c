@@ -4,7 +4,6 @@
 #include "compiler/fields.h"
 #include "tools/run/model_int.h"
 
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

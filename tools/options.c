@@ -7,14 +7,14 @@
 #include "runtime/tccrt.h"
 #include "tools/options_int.h"
 
-#include "ir/ir.h"
+#include "base/format.h"
 #include "base/safe.h"
+#include "ir/ir.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -68,26 +68,21 @@ const struct tool_row tool_table[NTOOLS] = {
 static char last_error[400];
 
 /* Names in it may come from files. */
-__attribute__((format(printf, 1, 0))) static void print_shown(const char *format, va_list args)
+static void print_shown(const char *text)
 {
-    char text[4096], shown[8192];
+    char shown[8192];
 
-    vsnprintf(text, sizeof text, format, args);
     tcr_show(shown, sizeof shown, text, false);
     fprintf(stderr, "%s\n", shown);
 }
 
 int tool_error(const struct options *o, int code, const char *format, ...)
 {
-    va_list args;
-    va_start(args, format);
-    vsnprintf(last_error, sizeof last_error, format, args);
-    va_end(args);
+    FORMATTED(text, 4096, format);
+    FORMAT_INTO(last_error, sizeof last_error, format);
     (void)o; /* every tool's messages begin alike, as the compiler's do */
     fputs(code == EXIT_BUG ? "internal error: " : "error: ", stderr);
-    va_start(args, format);
-    print_shown(format, args);
-    va_end(args);
+    print_shown(text);
     return code;
 }
 
@@ -104,11 +99,9 @@ const char *tool_last_error(void)
 
 int usage_error(const struct options *o, const char *format, ...)
 {
-    va_list args;
+    FORMATTED(text, 4096, format);
     fputs("error: ", stderr);
-    va_start(args, format);
-    print_shown(format, args);
-    va_end(args);
+    print_shown(text);
     fprintf(stderr, "Try '%s --help'\n", tool_table[o->tool].name);
     return EXIT_USAGE;
 }

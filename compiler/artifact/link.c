@@ -9,6 +9,7 @@
 #include "compiler/child_int.h"
 #include "compiler/cpu/isa/isa_int.h"
 #include "compiler/locate_int.h"
+#include "base/format.h"
 #include "base/safe.h"
 
 #include <errno.h>
@@ -28,11 +29,7 @@ struct arguments {
 
 static bool fail(struct ir_ctx *ctx, int *status, int code, const char *format, ...)
 {
-    va_list args;
-    char text[2048];
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    FORMATTED(text, 2048, format);
     ir_error(ctx, NULL, "%s", text);
     if (status)
         *status = code;

@@ -6,8 +6,6 @@
  */
 #include "compiler/cpu/emit_int.h"
 
-#include <string.h>
-
 struct collapse {
     struct ir_ctx *ctx;
     struct kn_kernel *k;

@@ -4,6 +4,7 @@
  * ours, but a few lines of CUDA C++ around the user's device code (tccc_custom.h), in which what is known of the call
  * are constants. Calls that differ in nothing share a kernel.
  */
+#include "base/format.h"
 #include "compiler/custom_int.h"
 #include "runtime/tccc_custom.h"
 
@@ -24,11 +25,7 @@ struct writer {
 static void put(struct writer *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void put(struct writer *w, const char *format, ...)
 {
-    char line[512];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
-    va_end(args);
+    FORMATTED(line, 512, format);
     w->text = ir_internf(w->ctx, "%s%s", w->text, line);
 }
 

@@ -16,8 +16,6 @@
  */
 #include "compiler/cuda/contract_int.h"
 
-#include <string.h>
-
 #define V LLVMValueRef
 enum { ROWS = 64, GROUP = 128, STEP = 32 }; /* rows and threads of a warpgroup; bytes of the terms of an instruction */
 

@@ -11,6 +11,7 @@
 
 #include <string.h>
 
+#include "base/format.h"
 #include "base/mutant.h"
 
 #define MAX_FOLLOWED 64
@@ -151,14 +152,10 @@ bool imp_check_values(struct imp *im, struct ir_value *v, int64_t lo, int64_t hi
 
 bool imp_assume(struct imp *im, enum ir_relation relation, ir_expr a, ir_expr b, const char *what, ...)
 {
-    char text[300];
-    va_list args;
     struct ir_fact f = {relation, a, b, NULL};
     if (ir_fact_holds(im->ctx, &f, 0, NULL) == IR_YES)
         return true;
-    va_start(args, what);
-    vsnprintf(text, sizeof text, what, args);
-    va_end(args);
+    FORMATTED(text, 300, what);
     if (ir_is_const(a, NULL) && ir_is_const(b, NULL))
         return imp_bad(im, "%s: %lld must be %s %lld", text, (long long)a->value,
                        relation == IR_EQ ? "equal to" : "at most", (long long)b->value);

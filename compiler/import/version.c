@@ -11,6 +11,7 @@
  * A case in which the model is wrong (exporters write branches that make sense for the sizes they saw only) is left
  * out, with a warning; the entry refuses its sizes.
  */
+#include "base/format.h"
 #include "compiler/import/import.h"
 
 #include <string.h>
@@ -64,11 +65,7 @@ static void ask(void *user, ir_expr sym)
 bool imp_open_size(struct imp *im, ir_expr a, ir_expr b, const char *format, ...)
 {
     struct asked asked = {.im = im};
-    char why[300];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(why, sizeof why, format, args);
-    va_end(args);
+    FORMATTED(why, 300, format);
     if (a)
         ir_each_sym(a, ask, &asked);
     if (b)

@@ -4,19 +4,15 @@
  * tensor engine, else the lanes. A tile that does not fit in SBUF is tried again alone, then with fewer elements of a
  * value at once.
  */
+#include "base/format.h"
 #include "compiler/neuron/neuron_int.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 void nk_refuse(struct nk *nk, const char *why, ...)
 {
-    char text[200];
-    va_list args;
-    va_start(args, why);
-    vsnprintf(text, sizeof text, why, args);
-    va_end(args);
+    FORMATTED(text, 200, why);
     nk->why = ir_strdup(nk->ctx, text);
     longjmp(nk->refused, 1);
 }

@@ -10,9 +10,9 @@
  *
  * Wire format: protobuf.dev/programming-guides/encoding.
  */
+#include "base/format.h"
 #include "compiler/onnx/scan_int.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,10 +67,7 @@ bool onnx_fail(struct onnx_error *err, enum onnx_status status, const char *form
 {
     if (err->status != ONNX_OK)
         return false;
-    va_list args;
-    va_start(args, format);
-    vsnprintf(err->text, sizeof err->text, format, args);
-    va_end(args);
+    FORMAT_INTO(err->text, sizeof err->text, format);
     err->status = status;
     return false;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* context.c - contexts, tensors and their lifetime, errors. */
+#include "base/format.h"
 #include "compiler/trace/trace_int.h"
 
 #include <stdlib.h>
@@ -13,14 +14,11 @@ static _Thread_local char none_made[256]; /* why trace_new() failed */
 
 int trace_fail(struct trace_ctx *c, int status, const char *format, ...)
 {
-    va_list args;
     failed = c;
     if (c->status)
         return c->status;
     c->status = status;
-    va_start(args, format);
-    vsnprintf(c->error, sizeof c->error, format, args);
-    va_end(args);
+    FORMAT_INTO(c->error, sizeof c->error, format);
     return status;
 }
 
@@ -96,10 +94,7 @@ static bool copy_text(char **to, const char *text)
 /* Why trace_new() makes none. */
 static int refuse(int status, const char *format, ...)
 {
-    va_list args;
-    va_start(args, format);
-    vsnprintf(none_made, sizeof none_made, format, args);
-    va_end(args);
+    FORMAT_INTO(none_made, sizeof none_made, format);
     return status;
 }
 

@@ -9,7 +9,6 @@
 #include "compiler/trace/trace_int.h"
 #include "base/safe.h"
 
-#include <limits.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>

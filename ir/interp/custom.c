@@ -3,10 +3,10 @@
  * custom.c - a user's operator in the interpreter: its operands are copies, its results lie between bytes of a pattern.
  * What it writes beside a result, or to an operand, is found when it returns, and names it.
  */
+#include "base/format.h"
 #include "ir/interp/interp_int.h"
 #include "runtime/tccc_custom.h"
 
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,15 +65,11 @@ static void *guarded_output(struct tcc_lib_call *call, int k, int dtype, int ran
     return guard(&g->out[k], bytes_of(&t));
 }
 
-static int __attribute__((format(printf, 3, 4))) guarded_fail(struct tcc_lib_call *call, int status, const char *format,
-                                                              ...)
+static int __attribute__((format(printf, 3, 4)))
+guarded_fail(struct tcc_lib_call *call, int status, const char *format, ...)
 {
     struct guarded_call *g = (struct guarded_call *)call;
-    char text[300];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    FORMATTED(text, 300, format);
     return g->outer->host->fail(g->outer, status, "%s", text);
 }
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/format.h"
 #include "ir/interp/interp_int.h"
 
 struct lib_user {
@@ -34,11 +35,7 @@ static void host_set(struct tcc_lib_call *call, int k, struct tcc_object *object
 static int __attribute__((format(printf, 3, 4)))
 host_fail(struct tcc_lib_call *call, int status, const char *format, ...)
 {
-    char text[300];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    FORMATTED(text, 300, format);
     return it_fail(((struct lib_user *)call->user)->c, status, "%s", text);
 }
 
@@ -52,7 +49,10 @@ static const struct tcc_libop *find_libop(const char *name)
     return NULL;
 }
 
-struct it_held { struct tcc_tensor t; struct ir_tensor *dense; };
+struct it_held {
+    struct tcc_tensor t;
+    struct ir_tensor *dense;
+};
 
 /* A node's own attributes as the ABI has them; `held`: room for one for each, let go by the caller. How many;
  * c->status. */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* reduce.c - reductions, argmax and argmin, running sums and products. Floats in f64, integers in 64 bits. */
-#include <float.h>
 #include <math.h>
 #include <string.h>
 

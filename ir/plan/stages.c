@@ -13,6 +13,7 @@
  */
 #include <string.h>
 
+#include "base/format.h"
 #include "ir/text/kernel_words_int.h"
 
 struct checker {
@@ -30,11 +31,7 @@ struct checker {
 
 static bool bad(struct checker *v, const char *format, ...)
 {
-    char text[512];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    FORMATTED(text, 512, format);
     if (v->ok)
         ir_invalid(v->ctx, NULL, v->kind, ir_internf(v->ctx, "stages of '%s': %s", v->p->name, text));
     v->ok = false;
@@ -44,11 +41,7 @@ static bool bad(struct checker *v, const char *format, ...)
 /* What stands where in a list, for messages. */
 static bool bad_step(struct checker *v, int list, int i, const char *format, ...)
 {
-    char text[400];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    FORMATTED(text, 400, format);
     const struct kn_step *s = &v->p->lists[list].at[i];
     const char *what = s->kind == TCC_STEP_CALL ? s->lib : ir_internf(v->ctx, "%d", s->args[0]);
     return bad(v, "stage %d, step %d (%s %s micro %d): %s", list, i, kn_step_words[s->kind], what, s->micro, text);

@@ -6,16 +6,13 @@
  */
 #include <string.h>
 
+#include "base/format.h"
 #include "ir/plan/verify_int.h"
 #include "ir/text/kernel_words_int.h"
 
 bool verify_bad(struct verifier *v, const struct kn_step *s, const char *format, ...)
 {
-    char text[512];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    FORMATTED(text, 512, format);
     const char *what = s ? kn_step_words[s->kind] : "", *node = s && s->node ? s->node : "";
     if (v->ok)
         ir_invalid(v->ctx, NULL, v->ctx->parsing ? IR_D_ERROR : IR_D_BUG,

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/format.h"
 #include "ir/text/parse_int.h"
 
 static bool word_char(char c)
@@ -100,11 +101,7 @@ struct ir_where lex_where(const struct parser *p, const struct token *t)
 
 bool parse_error(struct parser *p, const struct token *at, const char *format, ...)
 {
-    char text[512];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    FORMATTED(text, 512, format);
     struct ir_where where = lex_where(p, at);
     ir_error(p->ctx, &where, "%s", text);
     return false;

@@ -9,6 +9,7 @@
  *
  * Griewank and Walther, "Evaluating Derivatives", chapter 3, is the textbook.
  */
+#include "base/format.h"
 #include "passes/grad/grad_int.h"
 
 #include <stdlib.h>
@@ -142,11 +143,7 @@ struct ir_value *grad_out(struct grad *g, struct ir_node *n, int k)
 
 void grad_fail(struct grad *g, const struct ir_node *n, const char *format, ...)
 {
-    char text[512];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    FORMATTED(text, 512, format);
     const char *name = n->op == IR_lib ? ir_get_s(n, IR_ATTR_name, "lib") : ir_op_info(n->op)->name;
     ir_error(g->ctx, &n->where, "%s has no gradient: %s", name, text);
     g->failed = true;

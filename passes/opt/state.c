@@ -11,6 +11,7 @@
  * the capacity, and how long the model may say that the cache gets is bounded by it. Caches that are stacked in one
  * tensor are appended to as one (state_stack.c).
  */
+#include "base/format.h"
 #include "passes/pass.h"
 #include "passes/opt/state_int.h"
 
@@ -34,12 +35,8 @@ struct maker {
 static bool __attribute__((format(printf, 3, 4)))
 wrong(const struct maker *k, const struct pair *p, const char *format, ...)
 {
-    char text[800];
     struct ir_where where = {.file = k->m->name};
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    FORMATTED(text, 800, format);
     ir_error(k->ctx, &where, "--state=%s: %s", ir_shown(p->spec), text);
     return false;
 }

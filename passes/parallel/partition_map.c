@@ -6,7 +6,6 @@
  */
 #include "passes/parallel/partition.h"
 
-#include <ctype.h>
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>

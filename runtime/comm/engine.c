@@ -2,7 +2,6 @@
 /* Which engine of communication a process begins with, and what launchers say of it: the variables that they set. */
 #include <errno.h>
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/format.h"
 #include "runtime/comm/comm_int.h"
 
 struct tcr_lock {
@@ -128,14 +129,10 @@ static void op_over(struct tcr_op *op)
 
 void tcr_net_break(struct tcr_net *net, bool tell, const char *format, ...)
 {
-    va_list args;
-
     if (net->broken)
         return;
     net->broken = true;
-    va_start(args, format);
-    vsnprintf(net->why, sizeof net->why, format, args);
-    va_end(args);
+    FORMAT_INTO(net->why, sizeof net->why, format);
     if (tell)
         tcr_watch_tell(net, net->why);
     for (struct tcr_op *op = net->ops, *next; op; op = next) {

@@ -4,9 +4,9 @@
  * theirs, shape() says what the results are, and run() fills them in. What shape() says is checked: a user's mistake is
  * a message, not a broken run.
  */
-#include <stdarg.h>
 #include <stdio.h>
 
+#include "base/format.h"
 #include "runtime/libop/libop_int.h"
 #include "runtime/tccc_custom.h"
 
@@ -37,12 +37,8 @@ struct call {
 static int user_fail(struct tccc_custom *c, const char *format, ...)
 {
     struct call *k = (struct call *)c;
-    char text[300];
-    va_list args;
 
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    FORMATTED(text, 300, format);
     k->failed = true;
     return k->lib->host->fail(k->lib, TCC_EINPUT, "%s", text);
 }

@@ -6,7 +6,6 @@
  * jump: nothing is left to free on that way but what jpeg_destroy frees.
  */
 #include <setjmp.h>
-#include <stdio.h>
 
 #include "runtime/libop/image_int.h"
 
@@ -40,8 +39,8 @@ struct jpeg {
     int num_components, jpeg_color_space, out_color_space;
     unsigned scale_num, scale_denom;
     double output_gamma;
-    int buffered_image, raw_data_out, dct_method, fancy_upsampling, block_smoothing, quantize, dither, two_pass,
-        colors, one_pass_quant, external_quant, two_pass_quant;
+    int buffered_image, raw_data_out, dct_method, fancy_upsampling, block_smoothing, quantize, dither, two_pass, colors,
+        one_pass_quant, external_quant, two_pass_quant;
     unsigned output_width, output_height;
     int out_color_components, output_components, rec_outbuf_height, actual_colors;
     uint8_t **colormap;
@@ -163,9 +162,9 @@ static int decode(struct tcc_lib_call *call, struct decoder *d, struct lib_image
 int lib_image_jpeg(struct tcc_lib_call *call, struct lib_image *m)
 {
     static const char *const files[] = {"libjpeg.so.62", "libjpeg.so.8", "libjpeg.so", NULL};
-    static const char *const names[] = {"jpeg_std_error", "jpeg_CreateDecompress", "jpeg_mem_src", "jpeg_read_header",
-                                        "jpeg_start_decompress", "jpeg_read_scanlines", "jpeg_finish_decompress",
-                                        "jpeg_destroy_decompress"};
+    static const char *const names[] = {"jpeg_std_error",         "jpeg_CreateDecompress",  "jpeg_mem_src",
+                                        "jpeg_read_header",       "jpeg_start_decompress",  "jpeg_read_scanlines",
+                                        "jpeg_finish_decompress", "jpeg_destroy_decompress"};
     static _Atomic(void *) handle;
     struct decoder *d = calloc(1, sizeof *d);
     uint8_t *volatile row = NULL;

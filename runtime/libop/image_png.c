@@ -4,7 +4,6 @@
  * libwebp's (decode.h). Neither needs its header: the one structure that crosses, png_image of version 1, is part of
  * libpng16's interface.
  */
-#include <stdio.h>
 
 #include "runtime/libop/image_int.h"
 

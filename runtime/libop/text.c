@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* String tensors: concatenation, comparison, splitting, normalising, regular expressions. Texts are UTF-8. */
-#include <stdio.h>
 
 #include "runtime/libop/text_int.h"
 

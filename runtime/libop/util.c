@@ -5,7 +5,6 @@
  * gives).
  */
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 
 #include "runtime/libop/libop_int.h"

@@ -4,7 +4,6 @@
  * between the ranks as far as there is room; when all have come it writes its results. A communicator's operations run
  * one behind the other, whatever their streams.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

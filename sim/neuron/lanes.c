@@ -5,7 +5,6 @@
  * operations on bits take them as they are.
  */
 #include <math.h>
-#include <string.h>
 
 #include "sim/neuron/neuron_int.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What an op does when its turn comes, with the lock released; what went wrong becomes its context's sticky error. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,8 +78,8 @@ static CUresult run_kernel(struct drv_work *w, struct drv_device *dev, double *s
     reach_peers(dev, w->ctx);
     if (!ptx_ranges(dev->d, w->ranges, w->nranges))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    bool ran = drv.time_only ? drv_sample_run(w, dev->d, &c, error)
-                             : ptx_run(dev->d, w->func->kernel, &w->launch, &c, error);
+    bool ran =
+        drv.time_only ? drv_sample_run(w, dev->d, &c, error) : ptx_run(dev->d, w->func->kernel, &w->launch, &c, error);
     ptx_ranges(dev->d, NULL, 0);
     for (size_t k = 0; k < sizeof c / sizeof(uint64_t); k++)
         ((uint64_t *)&dev->count)[k] += ((const uint64_t *)&c)[k];

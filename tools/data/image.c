@@ -14,10 +14,10 @@
  * Random numbers are a hash (splitmix64) of seed, epoch, sample and a counter.
  */
 #include "tools/data/data_int.h"
+#include "base/format.h"
 #include "base/draw.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -47,11 +47,8 @@ static int own_fail(struct tcc_lib_call *call, int status, const char *format, .
 static int own_fail(struct tcc_lib_call *call, int status, const char *format, ...)
 {
     struct decoding *d = call->user;
-    va_list args;
 
-    va_start(args, format);
-    vsnprintf(d->error, 200, format, args);
-    va_end(args);
+    FORMAT_INTO(d->error, 200, format);
     return status;
 }
 

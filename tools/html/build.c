@@ -2,6 +2,7 @@
 /* Building reports: the tree of html_int.h, with text as people may see it and numbers that JSON has. */
 #include "tools/html/html_int.h"
 
+#include "base/format.h"
 #include "base/safe.h"
 
 #include <math.h>
@@ -26,12 +27,7 @@ json_t *html_text(const char *text)
 
 json_t *html_textf(const char *format, ...)
 {
-    char text[ROOM];
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    FORMATTED(text, ROOM, format);
     return html_text(text);
 }
 

@@ -5,11 +5,11 @@
  */
 #include "tools/net/net_int.h"
 
+#include "base/format.h"
 #include "base/draw.h"
 #include "tools/onnx/onnx_file_int.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,11 +20,7 @@ enum { IR_VERSION = 9, OPSET = 20 };
 
 const char *net_text(struct net *n, const char *format, ...)
 {
-    char text[512];
-    va_list ap;
-    va_start(ap, format);
-    vsnprintf(text, sizeof text, format, ap);
-    va_end(ap);
+    FORMATTED(text, 512, format);
     return ir_intern(n->ctx, text);
 }
 

@@ -8,7 +8,6 @@
 
 #include "tools/data/data_int.h"
 
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* --net=NAME[:SIZES][,KEY=VALUE]...: which network of nets.def, and the file that it becomes. */
+#include "base/format.h"
 #include "tools/net/net_int.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,10 +32,7 @@ static void net_names(char *to, size_t room)
 static bool wrong(char *error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static bool wrong(char *error, const char *format, ...)
 {
-    va_list ap;
-    va_start(ap, format);
-    vsnprintf(error, ERROR_SIZE, format, ap);
-    va_end(ap);
+    FORMAT_INTO(error, ERROR_SIZE, format);
     return false;
 }
 

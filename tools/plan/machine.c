@@ -8,8 +8,6 @@
 #include "sim/time.h"
 #include "tools/plan/plan_tool_int.h"
 
-#include <string.h>
-
 #define LARGE 1e9 /* bytes at which rates count */
 
 static double exchange(const char *machine, enum sim_exchange kind, int ranks, double bytes)

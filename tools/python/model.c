@@ -7,7 +7,6 @@
  */
 #include "tools/python/model_int.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

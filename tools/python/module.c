@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The module tccc._runtime, and how statuses become exceptions. */
+#include "base/format.h"
 #include "tools/python/python_int.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 int py_fail(int status, const char *format, ...)
 {
     static PyObject *make;
-    char text[2048];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    FORMATTED(text, 2048, format);
     if (!make && !(make = py_helper("errors", "of_status")))
         return -1;
     PyObject *message = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");

@@ -10,7 +10,6 @@
 #include "tools/quant/quant_int.h"
 
 #include <math.h>
-#include <string.h>
 
 enum { LEVELS = 256, STEPS = 100, LEAST_STEP = 25 };
 

@@ -7,22 +7,18 @@
 #include "tools/run/model_int.h"
 
 #include "compiler/tccc.h"
+#include "base/format.h"
 #include "base/safe.h"
 
 #include <errno.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 int model_error(const struct options *o, char *why, int code, const char *format, ...)
 {
-    char text[ERROR_SIZE];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    FORMATTED(text, ERROR_SIZE, format);
     if (why)
         snprintf(why, ERROR_SIZE, "%s", text);
     else

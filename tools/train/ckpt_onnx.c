@@ -11,7 +11,6 @@
 #include "tools/onnx/onnx_file_int.h"
 
 #include <libgen.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 

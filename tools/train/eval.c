@@ -10,7 +10,6 @@
 #include "tools/train/train_int.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

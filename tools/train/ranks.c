@@ -6,10 +6,10 @@
  */
 #include "tools/train/train_int.h"
 
+#include "base/format.h"
 #include "base/safe.h"
 
 #include <inttypes.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -244,12 +244,7 @@ int ranks_open(struct trainer *t, bool artifact)
 
 static int agree(struct trainer *t, const char *what, const char *format, ...)
 {
-    char text[400];
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    FORMATTED(text, 400, format);
     int status = tccrt_comm_agree(t->world, what, text);
     return status == TCC_OK ? EXIT_FINE : trainer_status(t, status);
 }
