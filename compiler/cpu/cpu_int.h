@@ -40,6 +40,8 @@ struct cpu_machine {
     LLVMValueRef (*join_pairs)(struct em *e, LLVMValueRef acc);
     /* acc + the products of two signed 16-bit numbers in each; NULL: no instruction for it */
     LLVMValueRef (*dot_halves)(struct em *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef acc);
+    /* acc + u times s, unsigned and signed bytes, one a lane; NULL: four neighbours together take fewer instructions */
+    LLVMValueRef (*multiply_bytes)(struct em *e, LLVMValueRef u, LLVMValueRef s, LLVMValueRef acc);
     /* acc + the products of two bf16 in each, lanes of any type of 32 bits; where it multiplies_bf16 */
     LLVMValueRef (*dot_bf16)(struct em *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef acc);
     /* acc + the products of b and one lane of a, which is lane_bytes long; NULL, or gives it: LLVM finds the

@@ -108,18 +108,19 @@ static void tap(struct wg *g, LLVMValueRef *at)
     }
 }
 
-/* Bytes of load l at p + offset, as floats. */
-static LLVMValueRef floats_at(struct wg *g, int l, LLVMValueRef base, int64_t offset)
+/* Bytes of load l at p + offset, or floats of them. */
+static LLVMValueRef bytes_at(struct wg *g, int l, LLVMValueRef base, int64_t offset)
 {
     struct em *e = g->e;
     int operand = g->w.k->insns[g->w.load[l].insn].operand;
     enum tcc_dtype d = g->w.k->operands[operand].dtype;
     LLVMValueRef p = element(g, l, base, em_i64(e, offset));
-    return em_cast(e, TCC_F32, d, em_load(e, d, p, g->w.lanes, NULL, NULL, operand));
+    LLVMValueRef v = em_load(e, d, p, g->w.lanes, NULL, NULL, operand);
+    return g->w.in_floats ? em_cast(e, TCC_F32, d, v) : v;
 }
 
-/* The innermost taps, products of bytes as floats. */
-static void float_taps(struct wg *g, LLVMValueRef *at)
+/* The innermost taps, products of bytes one by one. */
+static void single_taps(struct wg *g, LLVMValueRef *at)
 {
     const struct window *w = &g->w;
     const struct w_load *u = &w->load[w->dot_u], *s = &w->load[w->dot_s];
@@ -127,10 +128,11 @@ static void float_taps(struct wg *g, LLVMValueRef *at)
     int64_t step_u = ir_const_or(u->tap[level], 0), step_s = ir_const_or(s->tap[level], 0), *t = &g->tap[level];
     for (*t = 0; *t < w->tap_n[level]; ++*t) {
         struct em_span rows = reached(g);
-        LLVMValueRef weights = rows.lo < rows.hi ? floats_at(g, w->dot_s, at[w->dot_s], *t * step_s) : NULL;
+        LLVMValueRef weights = rows.lo < rows.hi ? bytes_at(g, w->dot_s, at[w->dot_s], *t * step_s) : NULL;
         for (int64_t r = rows.lo; r < rows.hi; r++) {
-            LLVMValueRef x = floats_at(g, w->dot_u, at[w->dot_u], r * u->row + *t * step_u);
-            g->acc[0][r] = em_fma(g->e, x, weights, g->acc[0][r]);
+            LLVMValueRef x = bytes_at(g, w->dot_u, at[w->dot_u], r * u->row + *t * step_u);
+            g->acc[0][r] = w->in_floats ? em_fma(g->e, x, weights, g->acc[0][r])
+                                        : em_cpu(g->e)->multiply_bytes(g->e, x, weights, g->acc[0][r]);
         }
     }
 }
@@ -183,7 +185,7 @@ static void taps(struct wg *g, int level, LLVMValueRef *at)
         return;
     }
     if (level == w->ntaps - 1 && w->dot_u >= 0 && !g->edge) {
-        (w->in_floats ? float_taps : dot_taps)(g, at);
+        (w->in_floats || em_cpu(e)->multiply_bytes ? single_taps : dot_taps)(g, at);
         return;
     }
     if (w->unroll[level] && !(g->edge && cut_by_row(w, level))) {

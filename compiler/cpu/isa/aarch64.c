@@ -200,6 +200,17 @@ static V dot_bytes(struct em *e, V u, V s, V acc)
                                                       : dot_bytes_by_halves(e, u, s, acc);
 }
 
+/* SMLAL, of 16 bits in each lane; SVE's loads widen bytes to 32. */
+static V multiply_bytes(struct em *e, V u, V s, V acc)
+{
+    bool words = em_lanes_of(acc) == 4;
+    LLVMTypeRef types[2] = {LLVMTypeOf(acc), em_vec(e->t_i16, em_lanes_of(acc))}, t = words ? types[1] : types[0];
+    V args[2] = {LLVMBuildZExt(e->b, u, t, ""), LLVMBuildSExt(e->b, s, t, "")};
+    V product = words ? em_intrinsic(e, "llvm.aarch64.neon.smull", 1, types, 2, args)
+                      : LLVMBuildMul(e->b, args[0], args[1], "");
+    return LLVMBuildAdd(e->b, acc, product, "");
+}
+
 /* BFDOT, whose products and sums are rounded to odd. */
 static V dot_bf16(struct em *e, V a, V b, V acc)
 {
@@ -277,6 +288,7 @@ static void describe(struct cpu_machine *m)
     m->square_product = square_product;
     m->dot_bf16 = dot_bf16;
     m->dot_bytes = dot_bytes;
+    m->multiply_bytes = multiply_bytes;
     m->dot_bytes_signed = has(m, ARM_I8MM) ? NULL : dot_bytes_signed;
     if (!m->multiplies_bytes) {
         m->dot_bytes_pairs = dot_bytes_pairs;
