@@ -14,7 +14,7 @@ tests/docs/figures.list says how each is known, a line each, fields separated by
   PAGE ~ TEXT ~ fixed ~ WHY            not the product's to change: a standard's, arithmetic's, an example's
   PAGE ~ # SECTION ~ measured MACHINE ~ COMMAND ~ DIGEST   all others of a section; COMMAND stands on the page and is there; DIGEST is of them
   PAGE ~ # SECTION ~ measured MACHINE ~ each row ~ DIGEST       a table whose rows name, in their last cell, a command, a file or a page
-  PAGE ~ # SECTION ~ told ~ WHY ~ DIGEST           all others of a section that no command gives: another's publication, a day's record
+  PAGE ~ # SECTION ~ told ~ WHY ~ DIGEST           all others of a section that is a day's record: those of RECORDS alone
 PAGE may be `*`. Pages that mkdoc makes are compared by tests/docs.sh and left out.
 """
 import functools
@@ -43,6 +43,7 @@ WORDS = re.compile("|".join((
 )))
 UNITS = {"KiB": 2**10, "KB": 2**10, "MiB": 2**20, "GiB": 2**30, "K": 2**10, "Ki": 2**10, "%": 0.01, "million": 1e6, "ms": 1e-3, "µs": 1e-6, "us": 1e-6, "MB": 1e6, "s": 1.0}
 SMALL = "zero one two three four five six seven eight nine ten eleven twelve".split()
+RECORDS = "decisions.md", "status.md"
 MADE = re.compile(r"Made of `|<!-- Written by ")
 
 
@@ -185,7 +186,7 @@ def section(page, fields):
     figures = page.figures(begin, end)
     for m in figures:
         page.known[m.start():m.end()] = [True] * (m.end() - m.start())
-    wrong = []
+    wrong = [f"section '{title}': no record, so its figures need a command, a file or a reason each"] if fields[2] == "told" and page.name not in RECORDS else []
     if fields[2].startswith("measured"):
         if fields[2].split()[-1] not in MACHINES:
             wrong.append(f"section '{title}': no such machine: {fields[2]}")
