@@ -155,7 +155,9 @@ static void damage_step(struct ir_module *m, const char *where)
 static bool prepare_forward(struct job *j)
 {
     struct pass_options p = pass_options_of(j);
-    p.reproducer = NULL; /* the model's stays */
+    p.reproducer = NULL;                   /* the model's stays */
+    if (j->o->train->context_parallel > 1) /* it is what the sequence's parts go around for */
+        return pass_list(j->module, "ring", &p);
     return j->o->level < 2 || j->o->pipeline || j->o->train->step_outputs || pass_list(j->module, "forward", &p);
 }
 

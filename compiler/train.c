@@ -29,6 +29,8 @@ static struct train_options options_of(const struct tccc_train *t)
                                   .broadcast_buffers = t->broadcast_buffers,
                                   .zero = t->zero,
                                   .tensor_parallel = t->tensor_parallel,
+                                  .context_parallel = t->context_parallel,
+                                  .expert_parallel = t->expert_parallel,
                                   .sequence_parallel = t->sequence_parallel,
                                   .offload_optimizer = t->offload & TCCC_OFFLOAD_OPTIMIZER,
                                   .offload_activations = t->offload & TCCC_OFFLOAD_ACTIVATIONS};

@@ -82,6 +82,9 @@ INFER(all_to_all)
 {
     const struct ir_attr *give = ir_attr(n, IR_ATTR_give), *take = ir_attr(n, IR_ATTR_take);
     ir_type t = infer_tensor(ctx, n, 0);
+    const char *mode = ir_get_s(n, IR_ATTR_mode, NULL);
+    if (mode && (strcmp(mode, "next") || give || take))
+        return infer_fail(ctx, n, "mode must be next, without give and take, got '%s'", mode);
     if (!t || (!give && !take))
         return t && infer_set_type(ctx, n, 0, t);
     if (!give || !take || give->n != take->n || t->rank < 1)

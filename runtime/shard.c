@@ -33,7 +33,9 @@ const char *tcr_shard_group(const struct tccrt_model *m)
 
 /* The whole is `count` rows, in each of which all ranks have `run` bytes one behind the other, but for `padding` at its
  * end. */
-struct layout { uint64_t count, run, padding; };
+struct layout {
+    uint64_t count, run, padding;
+};
 
 static struct layout layout_of(const struct tccrt_model *m, const struct tcc_pstate *p)
 {
@@ -150,10 +152,10 @@ int tcr_check_tensor(const struct tccrt_model *m, int tensor)
     if (parts == 1 && tensor > 1)
         return tcr_fail(TCC_EUSAGE, "session: rank %d of tensors that are not divided", tensor - 1);
     if (parts > 1 && (tensor < 1 || tensor > parts))
-        return tcr_fail(
-            TCC_EUSAGE,
-            "model '%s' was compiled with --tensor-parallel=%d: it runs in %d processes, each of which holds a part of "
-            "its tensors (tccc-train; in C tccrt_options.tensor)",
-            m->desc->name, parts, parts);
+        return tcr_fail(TCC_EUSAGE,
+                        "model '%s' was compiled for %d parts of tensors (--tensor-parallel and its like): it runs in "
+                        "%d processes, "
+                        "each of which holds one (tccc-train; in C tccrt_options.tensor)",
+                        m->desc->name, parts, parts);
     return TCC_OK;
 }

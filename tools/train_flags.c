@@ -116,8 +116,9 @@ int train_flags(const struct options *o, struct tccc_train *t)
     t->auto_cast_type = option_text(o, OPT_auto_cast_type, NULL);
     if ((code = adapt_flags(o, t)) != EXIT_FINE)
         return code;
-    if (t->tensor_parallel > 1 && t->group && !strcmp(t->group, "tp"))
-        return usage_error(o, "--data-parallel=tp: that is the group of --tensor-parallel");
+    bool divides = t->tensor_parallel > 1 || t->context_parallel > 1 || t->expert_parallel > 1;
+    if (divides && t->group && !strcmp(t->group, "tp"))
+        return usage_error(o, "--data-parallel=tp: that is the group of --tensor-parallel and its like");
     if (t->sync_bn && !t->data_parallel)
         return usage_error(o, "--sync-bn requires --data-parallel");
     if (option_set(o, OPT_bucket_cap) && !(t->bucket_cap_mb > 0))

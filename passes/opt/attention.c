@@ -345,13 +345,13 @@ static struct ir_value *attend(struct rewrite *w, struct ir_node *n)
 
 /* -- For training ------------------------------------------------------------------------------------------ */
 
-/* n with its rows' logarithms, where the machine makes gradients from them. */
-static bool put_logarithms(struct pass_run *r, struct ir_node *n)
+/* n with its rows' logarithms, where the machine makes gradients from them, or all are to have them. */
+static bool put_logarithms(struct pass_run *r, struct ir_node *n, bool all)
 {
     const struct pass_machine *m = pass_opts(r)->machine;
     struct ir_builder b = {pass_ctx(r), n->block->func, n->block, n->next, n->where};
     struct ir_value *in[4];
-    if (!m->takes_gradient(m, n) || !pass_changed(r))
+    if ((!all && !m->takes_gradient(m, n)) || !pass_changed(r))
         return true;
     for (int i = 0; i < n->nin; i++)
         in[i] = n->in[i].value;
@@ -362,14 +362,14 @@ static bool put_logarithms(struct pass_run *r, struct ir_node *n)
     return with && ir_replace(n, with->out[0]);
 }
 
-static bool each_attention(struct pass_run *r, struct ir_block *block)
+static bool each_attention(struct pass_run *r, struct ir_block *block, bool all)
 {
     for (struct ir_node *n = block->first, *next; n; n = next) {
         next = n->next;
         for (int i = 0; i < n->nregions; i++)
-            if (!each_attention(r, n->regions[i]))
+            if (!each_attention(r, n->regions[i], all))
                 return false;
-        if (n->op == IR_attention && !put_logarithms(r, n))
+        if (n->op == IR_attention && !put_logarithms(r, n, all))
             return false;
     }
     return true;
@@ -380,12 +380,13 @@ RULES(attention, false, RULE(matmul, attend));
 bool pass_attention_run(struct pass_run *r)
 {
     const struct pass_machine *m = pass_opts(r)->machine;
-    bool training = strcmp(pass_param(r, "for", "inference"), "training") == 0;
+    bool ring = strcmp(pass_param(r, "for", "inference"), "ring") == 0,
+         training = strcmp(pass_param(r, "for", "inference"), "training") == 0;
     if (training && (!m || !m->takes_gradient || !pass_bounded(r)))
         return true;
     rewrite_module(r, &attention);
-    for (struct ir_func *f = pass_module(r)->funcs; f && training; f = f->next)
-        if (!each_attention(r, f->body))
+    for (struct ir_func *f = pass_module(r)->funcs; f && (training || ring); f = f->next)
+        if (!each_attention(r, f->body, ring))
             return false;
     return true;
 }

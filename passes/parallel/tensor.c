@@ -100,6 +100,8 @@ static double form_cost(struct rewriter *w, struct ir_value *old, struct cut c)
     case CUT_PART:
         if (have)
             return 0;
+        if (now.kind == CUT_PART && cut_recuts(w, old->type, now, c))
+            return bytes / w->parts * (partition_state_of(old) ? PARAMETER : 1);
         return now.kind == CUT_PART ? bytes : now.kind == CUT_SUM && !find_part(w, old) ? bytes : 2 * bytes;
     case CUT_WHOLE:
         if (now.kind == CUT_PART || find_part(w, old))
@@ -136,7 +138,7 @@ static bool remakes(struct rewriter *w, struct ir_value *old, struct cut c, int 
     bool placed = n->op == IR_expand || n->op == IR_concat || n->op == IR_scatter_nd || n->op == IR_scatter_elements;
     if (!placed && !ir_has_one_use(old) && !is_source(old, 0))
         return false;
-    if (!cut_try(w->ctx, w->parts, n, true, old->index, c, x))
+    if (!cut_try(w->plan, n, true, old->index, c, x))
         return false;
     for (int i = 0; i < n->nin; i++)
         if (n->in[i].value && form_cost(w, n->in[i].value, x->in[i]) > 0)
@@ -147,9 +149,12 @@ static bool remakes(struct rewriter *w, struct ir_value *old, struct cut c, int 
 static struct ir_value *part_of(struct rewriter *w, struct ir_value *old, struct cut c, int depth)
 {
     struct cut_node x = {0};
-    struct ir_value *v = cut_same(w->cuts[old->id], c) ? w->main[old->id] : find_form(w, old, c);
+    struct cut now = w->cuts[old->id];
+    struct ir_value *v = cut_same(now, c) ? w->main[old->id] : find_form(w, old, c);
     if (v)
         return v;
+    if (now.kind == CUT_PART && !find_form(w, old, whole) && cut_recuts(w, old->type, now, c))
+        return keep_form(w, old, c, cut_recut(w, w->main[old->id], now, c));
     if (!remakes(w, old, c, depth, &x)) {
         v = in_form(w, old, whole);
         return keep_form(w, old, c, v ? cut_take_part(w, v, c) : NULL);
@@ -161,8 +166,8 @@ static struct ir_value *part_of(struct rewriter *w, struct ir_value *old, struct
         if (o && !in[i])
             return NULL;
     }
-    struct ir_node *n = cut_row_of(x.n->op)->build(w, &x, in);
-    return keep_form(w, old, c, n ? n->out[old->index] : NULL);
+    struct ir_value **made = cut_row_of(x.n->op)->build(w, &x, in);
+    return keep_form(w, old, c, made ? made[old->index] : NULL);
 }
 
 /* -- To another form ----------------------------------------------------------------------------------------------- */
@@ -239,7 +244,7 @@ static bool sequence_cut(const struct rewriter *w, ir_type t, struct cut *c)
             ir_is_const(size->arg[i], &factor);
         ir_expr outer = factor ? cut_divide(w->ctx, size, ir_const(w->ctx, factor)) : ir_const(w->ctx, 1);
         *c = (struct cut){CUT_PART, a, outer};
-        if (outer && cut_size(w->ctx, w->parts, size, *c) && !cut_padding(w->parts, size, *c))
+        if (outer && cut_size(w->plan, size, *c) && !cut_padding(w->plan, size, *c))
             return true;
     }
     return false;
@@ -284,7 +289,7 @@ static void consider(struct rewriter *w, const struct ir_node *n, int i, struct 
                      double *least)
 {
     struct cut_node x = {0};
-    if (c.kind == CUT_WHOLE || !cut_try(w->ctx, w->parts, n, false, i, c, &x))
+    if (c.kind == CUT_WHOLE || !cut_try(w->plan, n, false, i, c, &x))
         return;
     double cost = run_cost(w, &x);
     if (cost >= *least)
@@ -298,8 +303,7 @@ static bool is_closed_anyway(struct rewriter *w, const struct ir_value *v)
 {
     struct cut_node x = {0};
     for (const struct ir_use *u = v->uses; u; u = u->next)
-        if (!cut_try(w->ctx, w->parts, u->user, false, u->index, w->cuts[v->id], &x) ||
-            cut_row_of(u->user->op)->rule == cut_map)
+        if (!cut_try(w->plan, u->user, false, u->index, w->cuts[v->id], &x) || cut_row_of(u->user->op)->rule == cut_map)
             return true;
     return false;
 }
@@ -329,14 +333,19 @@ static bool choose(struct rewriter *w, const struct ir_node *n, struct cut_node 
     return any && least <= all && least < NEVER;
 }
 
-static bool keep(struct rewriter *w, const struct ir_node *old, const struct ir_node *made, const struct cut *cuts)
+static bool keep_all(struct rewriter *w, const struct ir_node *old, struct ir_value **made, const struct cut *cuts)
 {
     for (int i = 0; made && i < old->nout; i++) {
-        made->out[i]->name = old->out[i]->name;
-        w->main[old->out[i]->id] = made->out[i];
+        made[i]->name = old->out[i]->name;
+        w->main[old->out[i]->id] = made[i];
         w->cuts[old->out[i]->id] = cuts ? cuts[i] : whole;
     }
     return made != NULL;
+}
+
+static bool keep(struct rewriter *w, const struct ir_node *old, const struct ir_node *made, const struct cut *cuts)
+{
+    return made && keep_all(w, old, made->out, cuts);
 }
 
 static bool rewrite_block(struct rewriter *w, const struct ir_block *from);
@@ -384,7 +393,7 @@ static bool run_parts(struct rewriter *w, const struct cut_node *x)
         if (v && !(in[i] = in_form(w, v, x->in[i])))
             return false;
     }
-    return keep(w, x->n, cut_row_of(x->n->op)->build(w, x, in), x->out);
+    return keep_all(w, x->n, cut_row_of(x->n->op)->build(w, x, in), x->out);
 }
 
 /* Of other groups: each operand as it is, sums closed. */
@@ -492,6 +501,23 @@ static void empty(struct ir_func *f)
         ir_remove(f->body->last);
 }
 
+/* Of an input whose sequence is cut each rank has the whole, and begins with its part. */
+static bool take_input(struct rewriter *w, struct ir_value *p)
+{
+    for (int i = 0; i < w->plan->ninputs && p->name; i++) {
+        const struct cut_input *x = &w->plan->inputs[i];
+        if (strcmp(x->name, p->name) || !ir_is_tensor(p->type) || x->c.axis >= p->type->rank ||
+            !cut_size(w->plan, p->type->dim[x->c.axis], x->c))
+            continue;
+        struct ir_value *all = w->main[p->id];
+        keep_form(w, p, whole, all);
+        w->main[p->id] = cut_take_part(w, all, x->c);
+        w->cuts[p->id] = x->c;
+        return w->main[p->id] != NULL;
+    }
+    return true;
+}
+
 bool tensor_rewrite_func(struct ir_func *f, const struct tensor_plan *plan, ir_expr rank, const struct cut *in,
                          const bool *free_results, struct cut *out)
 {
@@ -516,7 +542,9 @@ bool tensor_rewrite_func(struct ir_func *f, const struct tensor_plan *plan, ir_e
         w.cuts[p->id] = in ? in[i] : whole;
         w.main[p->id] = f->body->params[i];
         if (w.cuts[p->id].kind == CUT_PART)
-            f->body->params[i]->type = cut_type(ctx, plan->parts, p->type, in[i]);
+            f->body->params[i]->type = cut_type(plan, p->type, in[i]);
+        else if (!take_input(&w, p))
+            return false;
     }
     const struct ir_node *end = old->body->last;
     struct ir_value **results = IR_NEWN(ctx, end->nin + 1, struct ir_value *);

@@ -26,6 +26,11 @@ struct tensor_plan;
  * nothing can be cut, or something has a size that `parts` doesn't divide. Lives in the context.
  */
 struct tensor_plan *tensor_choose(struct ir_func *train, int parts, bool sequence);
+/* For --context-parallel: parameters stay whole, each rank has a part of the sequence (tensor_ring.c). */
+struct tensor_plan *tensor_choose_context(struct ir_func *train, int parts);
+/* For --expert-parallel: each rank has a part of the experts, and of the samples, whose tokens go to their experts and
+ * back by all-to-all, where an axis that is cut becomes another (Lepikhin et al. 2020, arXiv 2006.16668). */
+struct tensor_plan *tensor_choose_experts(struct ir_func *train, int parts);
 /*
  * The same for who wants to know what a rank would do, and changes nothing: by id of the function's values, which are
  * cut; what the ranks exchange, each value by as many all-reduces as `times` (a half: it is gathered once). False: it

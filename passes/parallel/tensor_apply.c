@@ -142,7 +142,7 @@ static const int64_t *part_bytes(struct ir_module *m, const struct tensor_plan *
         size_t n = strcspn(names, "\n");
         for (const struct ir_state *s = m->states; s; s = s->next)
             if (strlen(s->name) == n && !memcmp(s->name, names, n) && plan->cuts[s->index].kind == CUT_PART)
-                list[i] = bytes_of(cut_type(m->ctx, plan->parts, s->type, plan->cuts[s->index]));
+                list[i] = bytes_of(cut_type(plan, s->type, plan->cuts[s->index]));
         names += n + (names[n] != 0);
     }
     return list;
@@ -228,10 +228,15 @@ bool tensor_apply(struct ir_module *m, const struct tensor_plan *chosen)
         if (c.kind != CUT_PART)
             continue;
         s->shard = (struct ir_shard){TENSOR_GROUP, c.axis, plan->parts, (int)ir_const_or(c.outer, 1),
-                                     cut_padding(plan->parts, s->type->dim[c.axis], c)};
-        s->type = cut_type(m->ctx, plan->parts, s->type, c);
+                                     cut_padding(plan, s->type->dim[c.axis], c)};
+        s->type = cut_type(plan, s->type, c);
     }
     ir_state_new(m, TENSOR_GROUP ".rank", ir_scalar_type(m->ctx, TCC_I64), NULL, IR_STATE_LOCAL)->sym = rank;
+    if (plan->context) { /* each rank's part of the list of ranks: by it the artifact's readers know of how many */
+        ir_type one = ir_tensor_type(m->ctx, TCC_I64, 1, (ir_expr[]){ir_const(m->ctx, 1)});
+        struct ir_state *s = ir_state_new(m, TENSOR_GROUP ".parts", one, NULL, IR_STATE_LOCAL);
+        s->shard = (struct ir_shard){TENSOR_GROUP, 0, plan->parts, 1, 0};
+    }
     for (struct kn_staged *p = m->staged; p; p = p->next)
         if (!rewrite_staged(&r, p))
             return false;

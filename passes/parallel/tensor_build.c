@@ -23,21 +23,22 @@ static void change(struct rewriter *w, struct ir_attr *attrs, enum ir_attr_key k
     attrs->exprs = list;
 }
 
-static struct ir_node *build(struct rewriter *w, const struct ir_node *n, struct ir_value *const *in,
-                             const struct ir_attr *attrs)
+static struct ir_value **build(struct rewriter *w, const struct ir_node *n, struct ir_value *const *in,
+                               const struct ir_attr *attrs)
 {
     struct ir_builder b = w->b;
     b.where = n->where;
-    return ir_build(&b, n->op, n->nin, in, attrs);
+    struct ir_node *made = ir_build(&b, n->op, n->nin, in, attrs);
+    return made ? made->out : NULL;
 }
 
-struct ir_node *cut_build_plain(struct rewriter *w, const struct cut_node *x, struct ir_value *const *in)
+struct ir_value **cut_build_plain(struct rewriter *w, const struct cut_node *x, struct ir_value *const *in)
 {
     struct ir_attr *attrs = copy_attrs(w, x->n);
     struct cut c = x->out[0];
     struct ir_value **own = IR_NEWN(w->ctx, x->n->nin + 1, struct ir_value *);
     if (ir_attr(x->n, IR_ATTR_shape) && c.kind == CUT_PART)
-        change(w, attrs, IR_ATTR_shape, c.axis, cut_size(w->ctx, w->parts, x->n->out[0]->type->dim[c.axis], c));
+        change(w, attrs, IR_ATTR_shape, c.axis, cut_size(w->plan, x->n->out[0]->type->dim[c.axis], c));
     for (int i = 0; i < x->n->nin; i++) {
         own[i] = in[i];
         if (in[i] && x->in[i].kind == CUT_PART && c.kind != CUT_PART &&
@@ -47,7 +48,7 @@ struct ir_node *cut_build_plain(struct rewriter *w, const struct cut_node *x, st
     return build(w, x->n, own, attrs);
 }
 
-struct ir_node *cut_build_slice(struct rewriter *w, const struct cut_node *x, struct ir_value *const *in)
+struct ir_value **cut_build_slice(struct rewriter *w, const struct cut_node *x, struct ir_value *const *in)
 {
     struct ir_attr *attrs = copy_attrs(w, x->n);
     struct cut c = x->out[0];
@@ -59,7 +60,7 @@ struct ir_node *cut_build_slice(struct rewriter *w, const struct cut_node *x, st
             return NULL;
         }
         change(w, attrs, IR_ATTR_starts, c.axis, start);
-        change(w, attrs, IR_ATTR_sizes, c.axis, cut_size(w->ctx, w->parts, x->n->out[0]->type->dim[c.axis], c));
+        change(w, attrs, IR_ATTR_sizes, c.axis, cut_size(w->plan, x->n->out[0]->type->dim[c.axis], c));
     }
     return build(w, x->n, in, attrs);
 }
@@ -114,27 +115,37 @@ static struct ir_value *masked(struct rewriter *w, struct ir_value *v, struct ir
     return choose(w, n == here->type->rank ? here : ir_reshape_to(&w->b, here, n, dims), v, zero);
 }
 
-struct ir_node *cut_build_gather(struct rewriter *w, const struct cut_node *x, struct ir_value *const *in)
+/* Operand i; zeros where it is padded. */
+static struct ir_value *without_padding(struct rewriter *w, const struct cut_node *x, struct ir_value *const *in, int i)
+{
+    return x->in[i].kind == CUT_PART ? cut_neutral(w, in[i], x->n->in[i].value->type, x->in[i], CUT_SUM) : in[i];
+}
+
+struct ir_value **cut_build_gather(struct rewriter *w, const struct cut_node *x, struct ir_value *const *in)
 {
     int axis = (int)ir_get_i(x->n, IR_ATTR_axis, 0);
     bool rows = x->in[0].kind == CUT_PART && x->in[0].axis == axis;
-    struct ir_value *here = NULL, *own[2] = {in[0], in[1]};
+    struct ir_value *here = NULL, *own[2] = {in[0], rows ? in[1] : without_padding(w, x, in, 1)};
     if (!rows)
-        return build(w, x->n, in, copy_attrs(w, x->n));
+        return own[1] ? build(w, x->n, own, copy_attrs(w, x->n)) : NULL;
     own[1] = own_index(w, in[1], x->n->in[0].value->type->dim[axis], in[0]->type->dim[axis], &here);
-    struct ir_node *n = own[1] ? build(w, x->n, own, copy_attrs(w, x->n)) : NULL;
-    struct ir_value *v = n ? masked(w, n->out[0], here, x->n->op == IR_gather ? axis : 0) : NULL;
-    return v ? v->def : NULL;
+    struct ir_value **out = own[1] ? build(w, x->n, own, copy_attrs(w, x->n)) : NULL;
+    struct ir_value *v = out ? masked(w, out[0], here, x->n->op == IR_gather ? axis : 0) : NULL;
+    return v ? v->def->out : NULL;
 }
 
-struct ir_node *cut_build_scatter(struct rewriter *w, const struct cut_node *x, struct ir_value *const *in)
+struct ir_value **cut_build_scatter(struct rewriter *w, const struct cut_node *x, struct ir_value *const *in)
 {
     bool nd = x->n->op == IR_scatter_nd;
     int axis = nd ? 0 : (int)ir_get_i(x->n, IR_ATTR_axis, 0), batch = in[1]->type->rank - 1;
     bool rows = x->in[0].kind == CUT_PART && x->in[1].kind == CUT_WHOLE && x->in[2].kind == CUT_WHOLE;
     struct ir_value *here = NULL, *own[3] = {in[0], in[1], in[2]};
-    if (!rows)
-        return build(w, x->n, in, copy_attrs(w, x->n));
+    if (!rows) {
+        struct ir_value *index = without_padding(w, x, in, 1), *updates = without_padding(w, x, in, 2);
+        own[1] = index;
+        own[2] = updates;
+        return index && updates ? build(w, x->n, own, copy_attrs(w, x->n)) : NULL;
+    }
     own[1] = own_index(w, in[1], x->n->in[0].value->type->dim[axis], in[0]->type->dim[axis], &here);
     if (nd && here) /* [..., 1] */
         here = ir_reshape_to(&w->b, here, batch, here->type->dim);

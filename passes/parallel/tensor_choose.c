@@ -69,7 +69,7 @@ static bool follow(struct chooser *k, struct candidate *c, const struct ir_node 
                    struct cut_node *x)
 {
     const struct ir_value *v = result ? n->out[index] : n->in[index].value;
-    if (cut_try(k->ctx, k->plan->parts, n, result, index, c->cuts[v->id], x))
+    if (cut_try(k->plan, n, result, index, c->cuts[v->id], x))
         return true;
     if (x->undivided && !c->undivided) {
         c->undivided = x->undivided;
@@ -207,7 +207,7 @@ static void find_all(struct chooser *k)
     for (struct ir_node *n = k->f->body->last; n; n = n->prev)
         for (int a = 0; is_parameter(n) && n->out[0]->type->rank > 1 && a < n->out[0]->type->rank; a++) {
             struct cut c = {CUT_PART, a, ir_const(k->ctx, 1)};
-            if (cut_size(k->ctx, k->plan->parts, n->out[0]->type->dim[a], c) && !is_found(k, n->out[0], c))
+            if (cut_size(k->plan, n->out[0]->type->dim[a], c) && !is_found(k, n->out[0], c))
                 find(k, n->out[0], c);
         }
 }
@@ -268,7 +268,7 @@ static bool complain(struct chooser *k, const struct candidate *c)
     return false;
 }
 
-static void report(struct chooser *k)
+static void report(struct chooser *k, const char *what)
 {
     struct ir_where where = {.file = k->plan->m->name};
     double whole = 0, cut = 0;
@@ -288,8 +288,8 @@ static void report(struct chooser *k)
                            named > 1 ? ", " : "; whole on every rank besides biases and norms: ", ir_state_of(x)->name);
     }
     ir_diag(k->ctx, &where, IR_D_NOTE,
-            "tensor parallel: %d of %d parameters, %.1f %% of their elements, are divided among %d ranks%s%s", ncut, n,
-            100 * cut / (cut + whole), k->plan->parts, names, named > 8 ? ", ..." : "");
+            "%s parallel: %d of %d parameters, %.1f %% of their elements, are divided among %d ranks%s%s", what, ncut,
+            n, 100 * cut / (cut + whole), k->plan->parts, names, named > 8 ? ", ..." : "");
 }
 
 /* Products of activations, in attention, have the heads as their last axis but two. */
@@ -336,8 +336,7 @@ static bool choose(struct chooser *k)
                 tell(k, c);
             if ((c->undivided != NULL) != broken || !c->contracts || c->score < LEAST || !fits(k, c))
                 continue;
-            if (broken &&
-                cut_padding(k->plan->parts, c->seed->type->dim[c->cuts[c->seed->id].axis], c->cuts[c->seed->id]))
+            if (broken && cut_padding(k->plan, c->seed->type->dim[c->cuts[c->seed->id].axis], c->cuts[c->seed->id]))
                 continue; /* nobody expects that */
             if (broken)
                 return complain(k, c);
@@ -359,6 +358,145 @@ static struct chooser chooser_new(struct ir_func *train, int parts, bool sequenc
     return (struct chooser){.ctx = m->ctx, .f = train, .plan = plan};
 }
 
+/* -- The sequence (--context-parallel) ------------------------------------------------------------------------- */
+
+static struct tensor_plan *cannot_cut(struct chooser *k, const struct candidate *c)
+{
+    struct ir_where where = {.file = k->plan->m->name};
+    if (c && c->undivided)
+        ir_error(k->ctx, &c->at->where,
+                 "--context-parallel=%d does not divide a sequence of %s: give its length (--dim)", k->plan->parts,
+                 ir_expr_text(k->ctx, c->undivided));
+    else
+        ir_error(k->ctx, &where, "--context-parallel=%d: there is no %s", k->plan->parts,
+                 c ? "input that has the axis of attention's sequence" : "attention");
+    return NULL;
+}
+
+/* Inputs that have the axis of the queries of some attention. */
+static void add_inputs(struct chooser *k, const struct candidate *c)
+{
+    struct tensor_plan *p = k->plan;
+    for (int i = 0; i < k->f->body->nparams; i++) {
+        const struct ir_value *v = k->f->body->params[i];
+        bool known = !is_seen(c, v) || !v->name;
+        for (int j = 0; j < p->ninputs && !known; j++)
+            known = !strcmp(p->inputs[j].name, v->name);
+        if (!known)
+            p->inputs[p->ninputs++] = (struct cut_input){v->name, c->cuts[v->id]};
+    }
+}
+
+struct tensor_plan *tensor_choose_context(struct ir_func *train, int parts)
+{
+    struct chooser k = chooser_new(train, parts, false);
+    const struct candidate *last = NULL;
+    k.plan->context = true;
+    k.plan->inputs = IR_NEWN(k.ctx, train->body->nparams + 1, struct cut_input);
+    find_trained(&k);
+    IR_EACH_NODE(n, train->body) {
+        struct cut c = {CUT_PART, 2, ir_const(k.ctx, 1)};
+        if (ir_op_info(n->op)->kind != IR_K_ATTENTION)
+            continue;
+        last = find(&k, n->in[0].value, c);
+        if (!cut_size(k.plan, n->in[0].value->type->dim[2], c)) {
+            struct candidate bad = {.undivided = n->in[0].value->type->dim[2], .at = n};
+            return cannot_cut(&k, &bad);
+        }
+        add_inputs(&k, last);
+    }
+    if (!k.plan->ninputs)
+        return cannot_cut(&k, last);
+    struct ir_where where = {.file = k.plan->m->name};
+    const char *names = "";
+    for (int i = 0; i < k.plan->ninputs; i++)
+        names = ir_internf(k.ctx, "%s%s'%s' (axis %d)", names, i ? ", " : "", k.plan->inputs[i].name,
+                           k.plan->inputs[i].c.axis);
+    ir_diag(k.ctx, &where, IR_D_NOTE, "context parallel: the sequence, of %s, is divided among %d ranks", names, parts);
+    return k.plan;
+}
+
+/* -- Experts (--expert-parallel) ------------------------------------------------------------------------------- */
+
+/* Does one product read it, directly or moved? Each expert has products of its own. */
+static bool in_one_product(const struct ir_value *v)
+{
+    for (const struct ir_use *u = v->uses; u; u = u->next) {
+        const struct ir_node *n = u->user;
+        bool moves = ir_op_info(n->op)->kind == IR_K_MOVE || n->op == IR_cast;
+        if ((ir_op_info(n->op)->kind == IR_K_CONTRACT && v->type->rank < 3) || (moves && in_one_product(n->out[0])))
+            return true;
+    }
+    return false;
+}
+
+/* What is cut with the experts' axis of a product's parameters: theirs, but not the columns of who chooses among them.
+ */
+static void take_experts(struct chooser *k, const struct candidate *c)
+{
+    for (int i = 0; i < c->values.n; i++) {
+        const struct ir_value *v = c->values.at[i];
+        if (v->def && is_parameter(v->def) && !in_one_product(v))
+            k->plan->cuts[ir_state_of(v->def)->index] = c->cuts[v->id];
+    }
+}
+
+/* Parameters of products of which there are as many as experts; false after a message. */
+static bool find_experts(struct chooser *k)
+{
+    bool any = false;
+    IR_EACH_NODE(n, k->f->body) {
+        for (int i = 0; ir_op_info(n->op)->kind == IR_K_CONTRACT && i < 2; i++) {
+            const struct ir_value *v = n->in[i].value;
+            const struct ir_state *s = partition_state_of(v);
+            struct cut c = {CUT_PART, v->type->rank - 3, ir_const(k->ctx, 1)};
+            if (!s || !(s->flags & IR_STATE_PARAM) || c.axis < 0 || ir_is_value(v->type->dim[c.axis], 1))
+                continue;
+            if (!cut_size(k->plan, v->type->dim[c.axis], c) || cut_padding(k->plan, v->type->dim[c.axis], c)) {
+                ir_error(k->ctx, &n->where, "--expert-parallel=%d does not divide the %s experts", k->plan->parts,
+                         ir_expr_text(k->ctx, v->type->dim[c.axis]));
+                return false;
+            }
+            take_experts(k, find(k, v, c));
+            any = true;
+        }
+    }
+    if (!any)
+        ir_error(k->ctx, &(struct ir_where){.file = k->plan->m->name},
+                 "--expert-parallel=%d: there are no experts: no product of a parameter with an axis of its own for "
+                 "them",
+                 k->plan->parts);
+    return any;
+}
+
+struct tensor_plan *tensor_choose_experts(struct ir_func *train, int parts)
+{
+    struct chooser k = chooser_new(train, parts, false);
+    struct tensor_plan *p = k.plan;
+    const struct ir_block *body = train->body;
+    ir_expr samples = NULL;
+    p->inputs = IR_NEWN(k.ctx, body->nparams + 1, struct cut_input);
+    find_trained(&k);
+    if (!find_experts(&k))
+        return NULL;
+    for (int i = 0; i < body->nparams; i++) {
+        const struct ir_value *v = body->params[i];
+        struct cut c = {CUT_PART, 0, ir_const(k.ctx, 1)};
+        if (!v->name || !ir_is_tensor(v->type) || !v->type->rank || (samples && v->type->dim[0] != samples))
+            continue;
+        samples = v->type->dim[0];
+        if (!cut_size(p, samples, c)) {
+            ir_error(k.ctx, &(struct ir_where){.file = p->m->name},
+                     "--expert-parallel=%d does not divide a batch of %s: give its size (--dim)", parts,
+                     ir_expr_text(k.ctx, samples));
+            return NULL;
+        }
+        p->inputs[p->ninputs++] = (struct cut_input){v->name, c};
+    }
+    report(&k, "expert");
+    return p;
+}
+
 bool tensor_survey(struct ir_func *train, int parts, struct tensor_survey *out, const char **why)
 {
     struct chooser k = chooser_new(train, parts, false);
@@ -375,7 +513,7 @@ struct tensor_plan *tensor_choose(struct ir_func *train, int parts, bool sequenc
     struct chooser k = chooser_new(train, parts, sequence);
     bool any = choose(&k);
     if (any)
-        report(&k);
+        report(&k, "tensor");
     else if (!ir_nerrors(k.ctx))
         ir_error(k.ctx, &where,
                  "--tensor-parallel=%d: there is nothing to divide: no product, attention or embedding has a parameter "

@@ -24,35 +24,35 @@ struct cut { enum cut_kind kind; int axis; ir_expr outer; };
 /* A node, and what its operands and results are when one of them is cut. */
 struct cut_node {
     struct ir_ctx *ctx;
-    int parts;
+    const struct tensor_plan *plan;
     const struct ir_node *n;
     struct cut *in, *out;        /* all operands, all results */
-    ir_expr undivided;           /* not NULL: it failed only because `parts` doesn't divide this */
+    ir_expr undivided;           /* not NULL: it failed only because the ranks don't divide this */
 };
 
 /* Operand or result `index` is `c`: fills in all others. False: the node can't be run so. */
 typedef bool cut_rule(struct cut_node *x, bool result, int index, struct cut c);
 
 struct rewriter;
-/* Makes the node x->n for one rank from operands that are cut as x says; NULL after a diagnostic. */
-typedef struct ir_node *cut_build(struct rewriter *w, const struct cut_node *x, struct ir_value *const *in);
+/* Makes what x->n computes for one rank from operands that are cut as x says: its results; NULL after a diagnostic. */
+typedef struct ir_value **cut_build(struct rewriter *w, const struct cut_node *x, struct ir_value *const *in);
 
 struct cut_row { cut_rule *rule; cut_build *build; };
 const struct cut_row *cut_row_of(enum ir_op op);     /* NULL: run whole */
 
 /* Applies the row's rule, with room for operands and results from the context. False where there is none, too. */
-bool cut_try(struct ir_ctx *ctx, int parts, const struct ir_node *n, bool result, int index, struct cut c,
+bool cut_try(const struct tensor_plan *p, const struct ir_node *n, bool result, int index, struct cut c,
              struct cut_node *x);
 
 bool cut_same(struct cut a, struct cut b);
 /* a / b where that is an integer for all values of the symbols; NULL: unknown, or not. */
 ir_expr cut_divide(struct ir_ctx *ctx, ir_expr a, ir_expr b);
-/* By how many elements the ranks' parts of an axis of that size are more than it has, at most a sixteenth; 0: none are,
- * or it can't be cut so. */
-int64_t cut_padding(int parts, ir_expr size, struct cut c);
+/* By how many elements the ranks' parts of an axis of that size are more than it has, at most a sixteenth, or, where
+ * the sequence is cut, as many; 0: none are, or it can't be cut so. */
+int64_t cut_padding(const struct tensor_plan *p, ir_expr size, struct cut c);
 /* Of an axis of that size, the size of a part; NULL: it can't be cut so. */
-ir_expr cut_size(struct ir_ctx *ctx, int parts, ir_expr size, struct cut c);
-ir_type cut_type(struct ir_ctx *ctx, int parts, ir_type whole, struct cut c);       /* of what a rank has */
+ir_expr cut_size(const struct tensor_plan *p, ir_expr size, struct cut c);
+ir_type cut_type(const struct tensor_plan *p, ir_type whole, struct cut c);         /* of what a rank has */
 
 struct tensor_plan {
     struct ir_module *m;
@@ -60,6 +60,9 @@ struct tensor_plan {
     bool sequence;
     int nstates;
     struct cut *cuts;            /* by the state variable's index */
+    bool context;                /* the sequence is cut, padded if need be, and parameters are whole */
+    int ninputs;                 /* inputs, which all ranks have, of which each takes its part */
+    struct cut_input { const char *name; struct cut c; } *inputs;
 };
 
 #define CUT_KIND(kind, rule, build) cut_rule cut_##rule; cut_build cut_build_##build;
@@ -95,6 +98,11 @@ struct ir_value *cut_take_part(struct rewriter *w, struct ir_value *whole, struc
 struct ir_value *cut_all_gather(struct rewriter *w, struct ir_value *part, ir_type whole, struct cut c);
 struct ir_value *cut_all_reduce(struct rewriter *w, struct ir_value *v, enum cut_kind kind);
 struct ir_value *cut_reduce_scatter(struct rewriter *w, struct ir_value *v, struct cut c);        /* of a SUM */
+/* What is cut along one axis cut along another, by all-to-all; can it be? */
+bool cut_recuts(const struct rewriter *w, ir_type whole, struct cut from, struct cut to);
+struct ir_value *cut_recut(struct rewriter *w, struct ir_value *part, struct cut from, struct cut to);
+/* Elements [start, start + size) of an axis. */
+struct ir_value *cut_slice_axis(struct rewriter *w, struct ir_value *v, int axis, ir_expr start, ir_expr size);
 /* This rank's first index of an axis that is cut in one block of parts of that size: i64[]. */
 struct ir_value *cut_offset(struct rewriter *w, ir_expr size);
 /* The part of what is `whole` with padding that a reduction to `kind` can add up or compare; itself where there is

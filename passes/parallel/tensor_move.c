@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From one form of a value to another: parts, all-gather, all-reduce and reduce-scatter. Collectives work on axis 0;
- * other axes are brought there, which fusion folds into what makes or reads the value.
+ * From one form of a value to another: parts, all-gather, all-reduce, reduce-scatter and all-to-all. Collectives
+ * work on axis 0; other axes are brought there, which fusion folds into what makes or reads the value.
  */
 #include "passes/parallel/tensor_int.h"
 
@@ -22,7 +22,7 @@ struct ir_value *cut_offset(struct rewriter *w, ir_expr size)
 /* The dims with axis `c.axis` as [outer, parts, part]; the first two only if they are `with`. Returns their number. */
 static int split_dims(struct rewriter *w, ir_type whole, struct cut c, bool parts, ir_expr *dims)
 {
-    ir_expr part = cut_divide(w->ctx, cut_size(w->ctx, w->parts, whole->dim[c.axis], c), c.outer);
+    ir_expr part = cut_divide(w->ctx, cut_size(w->plan, whole->dim[c.axis], c), c.outer);
     int n = 0;
     for (int i = 0; i < whole->rank; i++) {
         if (i != c.axis) {
@@ -37,7 +37,7 @@ static int split_dims(struct rewriter *w, ir_type whole, struct cut c, bool part
     return n;
 }
 
-static struct ir_value *slice_axis(struct rewriter *w, struct ir_value *v, int axis, ir_expr start, ir_expr size)
+struct ir_value *cut_slice_axis(struct rewriter *w, struct ir_value *v, int axis, ir_expr start, ir_expr size)
 {
     ir_expr starts[TCC_MAX_RANK], sizes[TCC_MAX_RANK], steps[TCC_MAX_RANK];
     int rank = v->type->rank;
@@ -58,7 +58,7 @@ static struct ir_value *with_padding(struct rewriter *w, struct ir_value *whole,
 {
     ir_expr before[TCC_MAX_RANK], after[TCC_MAX_RANK];
     int rank = whole->type->rank;
-    int64_t more = cut_padding(w->parts, whole->type->dim[c.axis], c);
+    int64_t more = cut_padding(w->plan, whole->type->dim[c.axis], c);
     for (int i = 0; i < rank; i++) {
         before[i] = ir_const(w->ctx, 0);
         after[i] = ir_const(w->ctx, i == c.axis ? more : 0);
@@ -74,7 +74,7 @@ struct ir_value *cut_neutral(struct rewriter *w, struct ir_value *part, ir_type 
     struct ir_builder *b = &w->b;
     ir_expr size = part->type->dim[c.axis], dims[TCC_MAX_RANK];
     int n = 0;
-    if (!cut_padding(w->parts, whole->dim[c.axis], c))
+    if (!cut_padding(w->plan, whole->dim[c.axis], c))
         return part;
     struct ir_value *i = ir_build1(b, IR_iota, 0, NULL,
                                    IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, 1, &size), ir_attr_i(IR_ATTR_axis, 0),
@@ -85,8 +85,9 @@ struct ir_value *cut_neutral(struct rewriter *w, struct ir_value *part, ir_type 
     while (c.axis + n < part->type->rank)
         dims[n++] = ir_const(w->ctx, 1);
     double filler = kind == CUT_MAX ? -INFINITY : kind == CUT_MIN ? INFINITY : 0;
+    enum tcc_dtype dtype = (enum tcc_dtype)part->type->dtype;
     struct ir_value *in[] = {n > 1 ? ir_reshape_to(b, real, n, dims) : real, part,
-                             ir_constant_f(b, (enum tcc_dtype)part->type->dtype, filler)};
+                             tcc_is_float(dtype) ? ir_constant_f(b, dtype, filler) : ir_constant_i(b, dtype, 0)};
     return ir_build1(b, IR_select, 3, in, NULL);
 }
 
@@ -94,7 +95,7 @@ struct ir_value *cut_neutral(struct rewriter *w, struct ir_value *part, ir_type 
 
 struct ir_value *cut_take_part(struct rewriter *w, struct ir_value *whole, struct cut c)
 {
-    ir_type type = cut_type(w->ctx, w->parts, whole->type, c);
+    ir_type type = cut_type(w->plan, whole->type, c);
     const struct ir_tensor *t = ir_const_of(whole);
     int64_t dims[TCC_MAX_RANK];
     if (t && t->splat && ir_static_dims(type, dims)) {
@@ -105,7 +106,7 @@ struct ir_value *cut_take_part(struct rewriter *w, struct ir_value *whole, struc
     }
     if (ir_is_value(c.outer, 1)) {
         struct ir_value *v = with_padding(w, whole, c);
-        return v ? slice_axis(w, v, c.axis, ir_mul(w->ctx, w->rank, type->dim[c.axis]), type->dim[c.axis]) : NULL;
+        return v ? cut_slice_axis(w, v, c.axis, ir_mul(w->ctx, w->rank, type->dim[c.axis]), type->dim[c.axis]) : NULL;
     }
     ir_expr blocks[TCC_MAX_RANK + 2];
     int n = split_dims(w, whole->type, c, false, blocks);
@@ -116,7 +117,7 @@ struct ir_value *cut_take_part(struct rewriter *w, struct ir_value *whole, struc
     }
     blocks[c.axis + 1] = ir_mul(w->ctx, part, count(w));
     struct ir_value *v = ir_reshape_to(&w->b, whole, n, blocks);
-    v = v ? slice_axis(w, v, c.axis + 1, ir_mul(w->ctx, w->rank, part), part) : NULL;
+    v = v ? cut_slice_axis(w, v, c.axis + 1, ir_mul(w->ctx, w->rank, part), part) : NULL;
     return ir_reshape_to(&w->b, v, type->rank, type->dim);
 }
 
@@ -140,16 +141,20 @@ static struct ir_value *move_axis(struct rewriter *w, struct ir_value *v, int fr
     return v && from != to ? ir_transpose_by(&w->b, v, perm) : v;
 }
 
-/* Of equal parts, padding too. */
-static struct ir_value *gather_parts(struct rewriter *w, struct ir_value *part, struct cut c)
+static bool has_room(struct rewriter *w, ir_type t, int rank)
+{
+    if (rank > TCC_MAX_RANK)
+        ir_error(w->ctx, NULL, "--tensor-parallel: %s has too many axes", ir_type_text(w->ctx, t));
+    return rank <= TCC_MAX_RANK;
+}
+
+/* The ranks' parts, each of type `local`, one behind the other, where they belong:
+ * [parts, ..., outer, part, ...] -> [..., outer, parts, part, ...]. */
+static struct ir_value *parts_home(struct rewriter *w, struct ir_value *v, ir_type local, struct cut c)
 {
     ir_expr dims[TCC_MAX_RANK + 2], all[TCC_MAX_RANK + 2];
-    ir_type local = part->type;
-    struct ir_value *v =
-        ir_build1(&w->b, IR_all_gather, 1, &part, IR_ATTRS(group_of(), ir_attr_i(IR_ATTR_count, w->parts)));
     if (!v || (c.axis == 0 && ir_is_value(c.outer, 1)))
         return v;
-    /* [parts, ..., outer, part, ...] -> [..., outer, parts, part, ...] */
     int n = 0;
     all[n++] = count(w);
     for (int i = 0; i < local->rank; i++) {
@@ -161,19 +166,35 @@ static struct ir_value *gather_parts(struct rewriter *w, struct ir_value *part, 
         }
         dims[i] = i == c.axis ? ir_mul(w->ctx, local->dim[i], count(w)) : local->dim[i];
     }
-    if (n > TCC_MAX_RANK) {
-        ir_error(w->ctx, NULL, "--tensor-parallel: %s has too many axes", ir_type_text(w->ctx, local));
+    if (!has_room(w, local, n))
         return NULL;
-    }
     v = move_axis(w, ir_reshape_to(&w->b, v, n, all), 0, c.axis + 1);
+    return ir_reshape_to(&w->b, v, local->rank, dims);
+}
+
+/* The other way round. */
+static struct ir_value *parts_in_front(struct rewriter *w, struct ir_value *v, struct cut c)
+{
+    ir_expr dims[TCC_MAX_RANK + 2];
+    if (!v || (c.axis == 0 && ir_is_value(c.outer, 1)))
+        return v;
+    ir_type local = cut_type(w->plan, v->type, c), whole = v->type;
+    int n = split_dims(w, whole, c, true, dims);
+    if (!has_room(w, whole, n))
+        return NULL;
+    v = move_axis(w, ir_reshape_to(&w->b, v, n, dims), c.axis + 1, 0);
+    memcpy(dims, local->dim, (size_t)local->rank * sizeof *dims);
+    dims[0] = ir_mul(w->ctx, dims[0], count(w));
     return ir_reshape_to(&w->b, v, local->rank, dims);
 }
 
 struct ir_value *cut_all_gather(struct rewriter *w, struct ir_value *part, ir_type whole, struct cut c)
 {
-    struct ir_value *v = gather_parts(w, part, c);
-    return v && cut_padding(w->parts, whole->dim[c.axis], c)
-               ? slice_axis(w, v, c.axis, ir_const(w->ctx, 0), whole->dim[c.axis])
+    struct ir_value *v =
+        ir_build1(&w->b, IR_all_gather, 1, &part, IR_ATTRS(group_of(), ir_attr_i(IR_ATTR_count, w->parts)));
+    v = parts_home(w, v, part->type, c);
+    return v && cut_padding(w->plan, whole->dim[c.axis], c)
+               ? cut_slice_axis(w, v, c.axis, ir_const(w->ctx, 0), whole->dim[c.axis])
                : v;
 }
 
@@ -188,24 +209,22 @@ struct ir_value *cut_all_reduce(struct rewriter *w, struct ir_value *v, enum cut
 
 struct ir_value *cut_reduce_scatter(struct rewriter *w, struct ir_value *v, struct cut c)
 {
-    ir_expr dims[TCC_MAX_RANK + 2];
-    ir_type local = cut_type(w->ctx, w->parts, v->type, c);
-    bool first = c.axis == 0 && ir_is_value(c.outer, 1);
-    if (!(v = with_padding(w, v, c)))
-        return NULL;
-    ir_type whole = v->type;
-    if (!first) { /* [..., outer, parts, part, ...] -> [parts, ..., outer, part, ...] */
-        int n = split_dims(w, whole, c, true, dims);
-        if (n > TCC_MAX_RANK) {
-            ir_error(w->ctx, NULL, "--tensor-parallel: %s has too many axes", ir_type_text(w->ctx, whole));
-            return NULL;
-        }
-        v = move_axis(w, ir_reshape_to(&w->b, v, n, dims), c.axis + 1, 0);
-        memcpy(dims, local->dim, (size_t)local->rank * sizeof *dims);
-        dims[0] = ir_mul(w->ctx, dims[0], count(w));
-        v = ir_reshape_to(&w->b, v, local->rank, dims);
-    }
+    v = parts_in_front(w, with_padding(w, v, c), c);
     return v ? ir_build1(&w->b, IR_reduce_scatter, 1, &v,
                          IR_ATTRS(group_of(), ir_attr_s(IR_ATTR_mode, "sum"), ir_attr_i(IR_ATTR_count, w->parts)))
              : NULL;
+}
+
+bool cut_recuts(const struct rewriter *w, ir_type whole, struct cut from, struct cut to)
+{
+    return from.axis != to.axis && whole->rank + 2 <= TCC_MAX_RANK &&
+           !cut_padding(w->plan, whole->dim[from.axis], from) && !cut_padding(w->plan, whole->dim[to.axis], to);
+}
+
+struct ir_value *cut_recut(struct rewriter *w, struct ir_value *part, struct cut from, struct cut to)
+{
+    ir_type both = cut_type(w->plan, part->type, to);
+    struct ir_value *v = parts_in_front(w, part, to);
+    v = v ? ir_build1(&w->b, IR_all_to_all, 1, &v, IR_ATTRS(group_of())) : NULL;
+    return parts_home(w, v, both, from);
 }

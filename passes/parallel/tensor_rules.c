@@ -69,35 +69,36 @@ ir_expr cut_divide(struct ir_ctx *ctx, ir_expr a, ir_expr b)
     return without_factors(ctx, a, b);
 }
 
-#define PADDING 16 /* an axis is this many times as long at least */
+#define PADDING 16 /* an axis of a parameter is this many times as long at least */
 
-int64_t cut_padding(int parts, ir_expr size, struct cut c)
+int64_t cut_padding(const struct tensor_plan *p, ir_expr size, struct cut c)
 {
     int64_t n;
     if (!ir_is_value(c.outer, 1) || !ir_is_const(size, &n) || n <= 0)
         return 0;
-    int64_t more = (parts - n % parts) % parts;
-    return more <= n / PADDING ? more : 0;
+    int64_t more = (p->parts - n % p->parts) % p->parts;
+    return more <= n / (p->context ? 1 : PADDING) ? more : 0;
 }
 
-ir_expr cut_size(struct ir_ctx *ctx, int parts, ir_expr size, struct cut c)
+ir_expr cut_size(const struct tensor_plan *p, ir_expr size, struct cut c)
 {
-    int64_t more = cut_padding(parts, size, c);
+    struct ir_ctx *ctx = p->m->ctx;
+    int64_t more = cut_padding(p, size, c);
     if (more)
         size = ir_const(ctx, ir_const_or(size, 0) + more);
     ir_expr block = cut_divide(ctx, size, c.outer);
-    ir_expr part = block ? cut_divide(ctx, block, ir_const(ctx, parts)) : NULL;
+    ir_expr part = block ? cut_divide(ctx, block, ir_const(ctx, p->parts)) : NULL;
     return part && !ir_is_value(part, 0) ? ir_mul(ctx, c.outer, part) : NULL;
 }
 
-ir_type cut_type(struct ir_ctx *ctx, int parts, ir_type whole, struct cut c)
+ir_type cut_type(const struct tensor_plan *p, ir_type whole, struct cut c)
 {
     ir_expr dims[TCC_MAX_RANK];
     if (c.kind != CUT_PART)
         return whole;
     memcpy(dims, whole->dim, (size_t)whole->rank * sizeof *dims);
-    dims[c.axis] = cut_size(ctx, parts, dims[c.axis], c);
-    return ir_tensor_type(ctx, (enum tcc_dtype)whole->dtype, whole->rank, dims);
+    dims[c.axis] = cut_size(p, dims[c.axis], c);
+    return ir_tensor_type(p->m->ctx, (enum tcc_dtype)whole->dtype, whole->rank, dims);
 }
 
 static bool all_divide(struct cut_node *x)
@@ -110,7 +111,7 @@ static bool all_divide(struct cut_node *x)
             continue;
         if (!ir_is_tensor(v->type) || c.axis < 0 || c.axis >= v->type->rank)
             return false;
-        if (!cut_size(x->ctx, x->parts, v->type->dim[c.axis], c))
+        if (!cut_size(x->plan, v->type->dim[c.axis], c))
             return false;
     }
     return true;
@@ -118,11 +119,11 @@ static bool all_divide(struct cut_node *x)
 
 static bool is_padded(const struct cut_node *x, ir_type t, struct cut c)
 {
-    return c.kind == CUT_PART && cut_padding(x->parts, t->dim[c.axis], c) > 0;
+    return c.kind == CUT_PART && cut_padding(x->plan, t->dim[c.axis], c) > 0;
 }
 
-/* Numbers that may be anything must not fault: as indices, as divisors of integers. What compares along the axis knows
- * floats alone. */
+/* Numbers that may be anything must not fault, as divisors of integers; as indices they count as 0 (tensor_build.c).
+ * What compares along the axis knows floats alone. */
 static bool bears_padding(const struct cut_node *x)
 {
     const struct ir_node *n = x->n;
@@ -136,20 +137,23 @@ static bool bears_padding(const struct cut_node *x)
         return true;
     cut_rule *rule = cut_row_of(n->op)->rule;
     if (rule == cut_gather || rule == cut_gather_elements || rule == cut_scatter_elements || rule == cut_scatter_nd)
-        return !is_padded(x, n->in[1].value->type, x->in[1]);
+        return true;
     if (n->op == IR_div || n->op == IR_mod)
         return floats;
-    return rule != cut_attention && (x->out[0].kind == CUT_PART || floats);
+    if (rule == cut_attention)
+        return x->out[0].axis == 2; /* tensor_ring.c hides it */
+    return (x->out[0].kind == CUT_PART || floats);
 }
 
-bool cut_try(struct ir_ctx *ctx, int parts, const struct ir_node *n, bool result, int index, struct cut c,
+bool cut_try(const struct tensor_plan *p, const struct ir_node *n, bool result, int index, struct cut c,
              struct cut_node *x)
 {
+    struct ir_ctx *ctx = p->m->ctx;
     const struct cut_row *row = cut_row_of(n->op);
     if (!row)
         return false;
     *x = (struct cut_node){.ctx = ctx,
-                           .parts = parts,
+                           .plan = p,
                            .n = n,
                            .in = IR_NEWN(ctx, n->nin + 1, struct cut),
                            .out = IR_NEWN(ctx, n->nout + 1, struct cut)};
@@ -179,12 +183,13 @@ static ir_type out_type(const struct cut_node *x)
     return x->n->out[0]->type;
 }
 
-/* Every operand and the result are that; where adding up and the op may be exchanged. */
+/* Every operand and result are that; where adding up and the op may be exchanged. */
 static bool all_are(struct cut_node *x, struct cut c)
 {
     for (int i = 0; i < x->n->nin; i++)
         x->in[i] = c;
-    x->out[0] = c;
+    for (int i = 0; i < x->n->nout; i++)
+        x->out[i] = c;
     return true;
 }
 
@@ -249,9 +254,9 @@ static bool same_blocks(struct cut_node *x, ir_type from, struct cut c, ir_type 
         if (!size || ir_is_value(size, 1))
             continue;
         *out = part(a, outer);
-        if (cut_divide(x->ctx, size, ir_const(x->ctx, x->parts)))
+        if (cut_divide(x->ctx, size, ir_const(x->ctx, x->plan->parts)))
             return true;
-        if (ir_is_value(outer, 1) && cut_padding(x->parts, size, c) && size == from->dim[c.axis])
+        if (ir_is_value(outer, 1) && cut_padding(x->plan, size, c) && size == from->dim[c.axis])
             return true;
         x->undivided = size;
         return false;
@@ -546,11 +551,40 @@ bool cut_matmul(struct cut_node *x, bool result, int index, struct cut c)
     return true;
 }
 
+/* Is the queries' or keys' sequence cut? */
+static bool is_sequence(const struct cut_node *x, bool result, int index, struct cut c)
+{
+    bool forward = x->n->op == IR_attention || x->n->op == IR_attention_lse;
+    return x->plan->context && (result || index < (forward ? 3 : 6)) && c.axis == 2 && ir_is_value(c.outer, 1);
+}
+
+/* Both, each rank the same part of them, and the mask's rows (tensor_ring.c). Later keys are hidden by parts only where
+ * keys are as many as queries. */
+static bool cut_ring(struct cut_node *x, struct cut c)
+{
+    bool forward = x->n->op == IR_attention || x->n->op == IR_attention_lse;
+    ir_expr queries = in_type(x, 0)->dim[2], keys = in_type(x, 1)->dim[2];
+    if (ir_expr_eq(x->ctx, queries, keys) != IR_YES)
+        return false;
+    for (int i = 0; i < x->n->nin; i++) {
+        if (!x->n->in[i].value)
+            continue;
+        int a = i < (forward ? 3 : 6) ? 2 : operand_axis(in_type(x, i), 4, 2, queries);
+        if (a >= 0)
+            x->in[i] = c, x->in[i].axis = a;
+    }
+    for (int i = 0; i < x->n->nout; i++)
+        x->out[i] = c;
+    return true;
+}
+
 /* Samples and heads; a mask may be broadcast along both. */
 bool cut_attention(struct cut_node *x, bool result, int index, struct cut c)
 {
     if (c.kind != CUT_PART)
         return false;
+    if (is_sequence(x, result, index, c))
+        return cut_ring(x, c);
     bool forward = x->n->op == IR_attention || x->n->op == IR_attention_lse;
     int tensors = forward ? 3 : 6;
     int axis = !result && index >= tensors ? c.axis + 4 - in_type(x, index)->rank : c.axis;

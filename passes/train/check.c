@@ -36,6 +36,32 @@ static bool check_stages(struct ir_ctx *ctx, const struct train_options *o)
     return true;
 }
 
+/* What ranks of one group divide: one thing at most. */
+static bool check_divided(struct ir_ctx *ctx, const struct train_options *o)
+{
+    const struct {
+        const char *name;
+        int parts;
+    } all[] = {{"tensor-parallel", o->tensor_parallel},
+               {"context-parallel", o->context_parallel},
+               {"expert-parallel", o->expert_parallel}};
+    const char *with = NULL;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (all[i].parts < 0 || all[i].parts > 1 << 16) {
+            ir_error(ctx, NULL, "--%s=%d: expected 1 to %d", all[i].name, all[i].parts, 1 << 16);
+            return false;
+        }
+        if (all[i].parts < 2)
+            continue;
+        if (with || (i && o->stages)) {
+            ir_error(ctx, NULL, "--%s and --%s exclude each other", with ? with : "partitions", all[i].name);
+            return false;
+        }
+        with = all[i].name;
+    }
+    return true;
+}
+
 bool train_check(struct ir_ctx *ctx, const struct train_options *o)
 {
     struct train_loss loss;
@@ -53,10 +79,8 @@ bool train_check(struct ir_ctx *ctx, const struct train_options *o)
                  o->loss);
         return false;
     }
-    if (o->tensor_parallel < 0 || o->tensor_parallel > 1 << 16) {
-        ir_error(ctx, NULL, "--tensor-parallel=%d: expected 1 to %d", o->tensor_parallel, 1 << 16);
+    if (!check_divided(ctx, o))
         return false;
-    }
     if (o->sequence_parallel && o->tensor_parallel < 2) {
         ir_error(ctx, NULL, "--sequence-parallel requires --tensor-parallel=2 or more");
         return false;

@@ -331,6 +331,8 @@ bool train_qat_check(struct ir_ctx *ctx, const struct train_options *o)
     const char *with = !o->qat                             ? NULL
                        : o->stages                         ? "--partitions and --microbatches"
                        : o->tensor_parallel > 1            ? "--tensor-parallel"
+                       : o->context_parallel > 1           ? "--context-parallel"
+                       : o->expert_parallel > 1            ? "--expert-parallel"
                        : train_zero_has(o, 3)              ? "--zero=3"
                        : !o->precision                     ? NULL
                        : !strncmp(o->precision, "bf16", 4) ? "--precision=bf16-sr and bf16-master"

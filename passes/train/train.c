@@ -419,6 +419,10 @@ bool train_build(struct ir_module *m, const struct train_options *o)
     struct tensor_plan *tensors = NULL;
     if (o->tensor_parallel > 1 && !(tensors = tensor_choose(t.train, o->tensor_parallel, o->sequence_parallel)))
         return false;
+    if (o->context_parallel > 1 && !(tensors = tensor_choose_context(t.train, o->context_parallel)))
+        return false;
+    if (o->expert_parallel > 1 && !(tensors = tensor_choose_experts(t.train, o->expert_parallel)))
+        return false;
     ir_doing(m->ctx, "building", "train");
     if (o->stages && (t.nmains > 1 || t.ntrains > 1))
         return train_complain(&t, "%s", "a step in stages has one version for all sizes");

@@ -105,6 +105,8 @@ struct train_options {
     const struct pass_machine *machine;  /* whose time is balanced between stages; NULL: a plain one's */
     /* 2..: tensors are divided among so many ranks of group tp (parallel/tensor.h); 0, 1: not */
     int tensor_parallel;
+    int context_parallel;                /* the same ranks: parts of the sequence */
+    int expert_parallel;                 /* the same ranks: parts of the experts, and of the samples */
     bool sequence_parallel;         /* norms, dropout and sums between their products on parts of the sequence */
     /* what a stage's microbatches keep for their backward passes lies with the host (a step without stages:
      * plan/offload.c) */

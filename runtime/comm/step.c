@@ -307,14 +307,19 @@ static int all_to_all(struct tccrt_session *s, const struct tcc_pstep *p, struct
 {
     const struct tcc_pattr *give = find_attr(s, p, "give", TCC_ATTR_INTS),
                            *take = find_attr(s, p, "take", TCC_ATTR_INTS);
+    bool next = !strcmp(string_attr(s, p, "mode", ""), "next");
     int64_t *counts;
     int status;
 
-    if (!give || !take)
+    if (!next && (!give || !take))
         return tccrt_comm_all_to_all(c, t, NULL, t + 1, NULL, request);
     if (!(counts = calloc(2 * (size_t)c->size, sizeof *counts)))
         return tcr_fail(TCC_EENV, "no memory for the parts of all_to_all");
-    if (!parts_of(s, give, t, c->size, counts) || !parts_of(s, take, t + 1, c->size, counts + c->size))
+    if (next) {
+        counts[(c->rank + 1) % c->size] = tcr_elements(t->dtype, t->rank, t->dims);
+        counts[c->size + (c->rank + c->size - 1) % c->size] = tcr_elements(t->dtype, t->rank, t->dims);
+        status = tccrt_comm_all_to_all(c, t, counts, t + 1, counts + c->size, request);
+    } else if (!parts_of(s, give, t, c->size, counts) || !parts_of(s, take, t + 1, c->size, counts + c->size))
         status = tcr_fail(TCC_EINPUT, "all_to_all: parts for %u ranks, in a group of %d", give->n, c->size);
     else
         status = tccrt_comm_all_to_all(c, t, counts, t + 1, counts + c->size, request);

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Attention whose sequence is cut (--context-parallel): ring attention (Liu, Zaharia and Abbeel 2023, arXiv
+ * 2310.01889). Each rank has a part of the queries, and one of the keys and values, which go around: at step t of T
+ * rank r has those of rank r - t, gives them on to rank r + 1, and takes them into its queries' result, by the running
+ * maximum and sum of each row, as logarithm of the sum of exp(scores) (attention_lse). No rank ever has more than two
+ * parts of keys.
+ *
+ * The backward pass knows each row's whole sum, so that what a part of the keys adds to the gradient of the queries is
+ * added up; the gradients of keys and values go around with them, and are at home again after T steps.
+ *
+ * Later keys (causal) are those of a later part, all of them, or lie in a rank's own part. What pads a sequence that T
+ * does not divide counts as zeros, and its keys are hidden.
+ */
+#include "passes/parallel/tensor_int.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+struct ring {
+    struct rewriter *w;
+    const struct cut_node *x;
+    struct ir_value *in[8]; /* the operands; keys and values are those of this step */
+    int tensors;            /* operands in front of the mask */
+    ir_expr part;           /* keys of a part */
+    bool padded;            /* some parts hold fewer */
+};
+
+/* To the next rank, and from the one before. */
+static struct ir_value *pass_on(struct rewriter *w, struct ir_value *v)
+{
+    return v ? ir_build1(&w->b, IR_all_to_all, 1, &v,
+                         IR_ATTRS(ir_attr_s(IR_ATTR_group, TENSOR_GROUP), ir_attr_s(IR_ATTR_mode, "next")))
+             : NULL;
+}
+
+/* -- What hides keys
+ * ---------------------------------------------------------------------------------------------------------------- */
+
+static struct ir_value *hide_unless(struct ring *r, struct ir_value *shown)
+{
+    struct ir_builder *b = &r->w->b;
+    const struct ir_value *like = r->x->n->nin > r->tensors ? r->in[r->tensors] : NULL;
+    enum tcc_dtype dtype = (enum tcc_dtype)(like ? like : r->in[0])->type->dtype;
+    struct ir_value *zero = ir_constant_f(b, dtype, 0), *never = ir_constant_f(b, dtype, -INFINITY);
+    struct ir_value *in[] = {shown, zero, never};
+    return ir_build1(b, IR_select, 3, in, NULL);
+}
+
+/* [1, 1, 1, part]: -inf behind the sequence's end, of the part that begins with key `first`. */
+static struct ir_value *hide_padding(struct ring *r, ir_expr first)
+{
+    struct rewriter *w = r->w;
+    struct ir_builder *b = &w->b;
+    ir_expr one = ir_const(w->ctx, 1), dims[] = {one, one, one, r->part};
+    struct ir_value *i = ir_build1(b, IR_iota, 0, NULL,
+                                   IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, 4, dims), ir_attr_i(IR_ATTR_axis, 3),
+                                            ir_attr_dtype(IR_ATTR_to, TCC_I64)));
+    struct ir_value *at = ir_build1(b, IR_dim, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, 1, &first)));
+    int64_t keys = ir_const_or(r->x->n->in[1].value->type->dim[2], 0);
+    i = ir_binary(b, IR_add, i, at);
+    return hide_unless(r, ir_binary(b, IR_lt, i, ir_constant_i(b, TCC_I64, keys)));
+}
+
+/* Of a mask with a number for each key those of the part that begins with key `first`; what pads it is hidden. */
+static struct ir_value *columns_of(struct ring *r, struct ir_value *mask, ir_expr first)
+{
+    struct rewriter *w = r->w;
+    int last = mask->type->rank - 1;
+    ir_expr before[TCC_MAX_RANK], after[TCC_MAX_RANK];
+    for (int i = 0; i <= last; i++)
+        before[i] = after[i] = ir_const(w->ctx, 0);
+    after[last] = ir_sub(w->ctx, ir_mulc(w->ctx, r->part, w->parts), mask->type->dim[last]);
+    struct ir_value *in[] = {mask, ir_constant_f(&w->b, (enum tcc_dtype)mask->type->dtype, -INFINITY)};
+    if (r->padded)
+        mask = ir_build1(&w->b, IR_pad, 2, in,
+                         IR_ATTRS(ir_attr_exprs(IR_ATTR_before, last + 1, before),
+                                  ir_attr_exprs(IR_ATTR_after, last + 1, after), ir_attr_s(IR_ATTR_mode, "constant")));
+    return mask ? cut_slice_axis(w, mask, last, first, r->part) : NULL;
+}
+
+static struct ir_value *both(struct ir_builder *b, struct ir_value *x, struct ir_value *y)
+{
+    return x && y ? ir_binary(b, IR_add, x, y) : x ? x : y;
+}
+
+/* What is added to the scores at step t; NULL: nothing. False after a diagnostic. */
+static bool mask_at(struct ring *r, int t, bool causal, struct ir_value **out)
+{
+    struct rewriter *w = r->w;
+    struct ir_value *mask = r->x->n->nin > r->tensors ? r->in[r->tensors] : NULL, *more = NULL;
+    ir_expr one = ir_const(w->ctx, 1), dims[] = {one, one, one, one};
+    ir_expr from = ir_mod(w->ctx, ir_addc(w->ctx, w->rank, w->parts - t), ir_const(w->ctx, w->parts)),
+            first = ir_mul(w->ctx, from, r->part);
+    bool columns = mask && !ir_is_value(mask->type->dim[mask->type->rank - 1], 1);
+    if (columns && !(mask = columns_of(r, mask, first)))
+        return false;
+    if (r->padded && !columns && !causal && !(mask = both(&w->b, mask, more = hide_padding(r, first))))
+        return false;
+    if (causal && t) {
+        struct ir_value *rank = cut_offset(w, one);
+        more = hide_unless(r, ir_binary(&w->b, IR_ge, rank, ir_constant_i(&w->b, TCC_I64, t)));
+        mask = both(&w->b, mask, ir_reshape_to(&w->b, more, 4, dims));
+    }
+    *out = mask;
+    return !ir_nerrors(w->ctx);
+}
+
+/* -- Steps
+ * ---------------------------------------------------------------------------------------------------------------- */
+
+/* The node for the keys of step t. */
+static struct ir_node *at_step(struct ring *r, enum ir_op op, int t)
+{
+    const struct ir_node *n = r->x->n;
+    bool causal = ir_get_i(n, IR_ATTR_causal, 0) != 0;
+    struct ir_value *in[8];
+    struct ir_builder b = r->w->b;
+    memcpy(in, r->in, sizeof in);
+    b.where = n->where;
+    if (!mask_at(r, t, causal, &in[r->tensors]))
+        return NULL;
+    struct ir_attr attrs[3] = {ir_attr_i(IR_ATTR_causal, causal && !t)};
+    if (ir_attr(n, IR_ATTR_scale))
+        attrs[1] = *ir_attr(n, IR_ATTR_scale);
+    return ir_build(&b, op, r->tensors + (in[r->tensors] != NULL), in, attrs);
+}
+
+static struct ir_value *column(struct rewriter *w, struct ir_value *v)
+{
+    ir_expr dims[4];
+    if (!v)
+        return NULL;
+    memcpy(dims, v->type->dim, 3 * sizeof *dims);
+    dims[3] = ir_const(w->ctx, 1);
+    return ir_reshape_to(&w->b, v, 4, dims);
+}
+
+/* The results of two sets of keys as that of both, by the logarithms of their rows' sums. */
+static bool join(struct rewriter *w, struct ir_value *const *more, struct ir_value **out)
+{
+    struct ir_builder *b = &w->b;
+    struct ir_value *most = ir_binary(b, IR_max, out[1], more[1]);
+    struct ir_value *old = ir_unary(b, IR_exp, ir_binary(b, IR_sub, out[1], most));
+    struct ir_value *new = ir_unary(b, IR_exp, ir_binary(b, IR_sub, more[1], most));
+    struct ir_value *sum = ir_binary(b, IR_add, old, new);
+    struct ir_value *first = ir_binary(b, IR_mul, out[0], column(w, ir_binary(b, IR_div, old, sum)));
+    struct ir_value *scale = column(w, ir_binary(b, IR_div, new, sum));
+    struct ir_value *second = ir_binary(b, IR_mul, ir_cast_to(b, more[0], (enum tcc_dtype)out[0]->type->dtype), scale);
+    out[0] = ir_binary(b, IR_add, first, second);
+    out[1] = ir_binary(b, IR_add, most, ir_unary(b, IR_log, sum));
+    return out[0] && out[1];
+}
+
+/* Rows that a mask hides wholly, where they are to be NaN (`mode`). */
+static struct ir_value *put_nan(struct ring *r, struct ir_value *const *out)
+{
+    struct ir_builder *b = &r->w->b;
+    enum tcc_dtype dtype = (enum tcc_dtype)out[0]->type->dtype;
+    if (r->x->n->nin <= r->tensors || strcmp(ir_get_s(r->x->n, IR_ATTR_mode, "zero"), "nan"))
+        return out[0];
+    struct ir_value *lowest = ir_constant_f(b, (enum tcc_dtype)out[1]->type->dtype, -FLT_MAX);
+    struct ir_value *hidden = column(r->w, ir_binary(b, IR_le, out[1], lowest)), *nan = ir_constant_f(b, dtype, NAN);
+    struct ir_value *in[] = {hidden, nan, out[0]};
+    return ir_build1(b, IR_select, 3, in, NULL);
+}
+
+static bool forward(struct ring *r, struct ir_value **out)
+{
+    struct rewriter *w = r->w;
+    enum tcc_dtype dtype = (enum tcc_dtype)r->in[0]->type->dtype;
+    for (int t = 0; t < w->parts; t++) {
+        bool last = t == w->parts - 1; /* what comes next is on its way while this is computed */
+        struct ir_value *k = last ? NULL : pass_on(w, r->in[1]), *v = last ? NULL : pass_on(w, r->in[2]);
+        struct ir_node *n = at_step(r, IR_attention_lse, t);
+        if (!n || (!last && (!k || !v)) || (t && !join(w, n->out, out)))
+            return false;
+        if (!t) {
+            out[0] = ir_cast_to(&w->b, n->out[0], (enum tcc_dtype)n->out[1]->type->dtype);
+            out[1] = n->out[1];
+        }
+        r->in[1] = k;
+        r->in[2] = v;
+    }
+    out[0] = ir_cast_to(&w->b, put_nan(r, out), dtype);
+    return out[0] != NULL;
+}
+
+static bool backward(struct ring *r, struct ir_value **out)
+{
+    struct rewriter *w = r->w;
+    bool around = r->x->n->op == IR_attention_grad_vk;
+    for (int t = 0; t < w->parts; t++) {
+        bool last = t == w->parts - 1;
+        struct ir_value *k = last ? NULL : pass_on(w, r->in[1]), *v = last ? NULL : pass_on(w, r->in[2]);
+        struct ir_node *n = at_step(r, r->x->n->op, t);
+        if (!n || (!last && (!k || !v)))
+            return false;
+        for (int i = 0; i < n->nout; i++) {
+            out[i] = t ? ir_binary(&w->b, IR_add, out[i], n->out[i]) : n->out[i];
+            if (around && !(out[i] = pass_on(w, out[i])))
+                return false;
+        }
+        r->in[1] = k;
+        r->in[2] = v;
+    }
+    return true;
+}
+
+struct ir_value **cut_build_ring(struct rewriter *w, const struct cut_node *x, struct ir_value *const *in)
+{
+    bool is_forward = x->n->op == IR_attention || x->n->op == IR_attention_lse;
+    struct ring r = {.w = w, .x = x, .tensors = is_forward ? 3 : 6};
+    struct ir_value **out = IR_NEWN(w->ctx, 2, struct ir_value *);
+    if (x->out[0].axis != 2) /* samples or heads */
+        return cut_build_plain(w, x, in);
+    for (int i = 0; i < x->n->nin; i++) {
+        r.in[i] = in[i];
+        if (in[i] && x->in[i].kind == CUT_PART &&
+            !(r.in[i] = cut_neutral(w, in[i], x->n->in[i].value->type, x->in[i], CUT_SUM)))
+            return NULL;
+    }
+    r.part = r.in[1]->type->dim[2];
+    r.padded = cut_padding(w->plan, x->n->in[1].value->type->dim[2], x->in[1]) > 0;
+    return (is_forward ? forward(&r, out) : backward(&r, out)) ? out : NULL;
+}
