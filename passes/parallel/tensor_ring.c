@@ -35,8 +35,7 @@ static struct ir_value *pass_on(struct rewriter *w, struct ir_value *v)
              : NULL;
 }
 
-/* -- What hides keys
- * ---------------------------------------------------------------------------------------------------------------- */
+/* -- What hides keys ----------------------------------------------------------------------------------------------- */
 
 static struct ir_value *hide_unless(struct ring *r, struct ir_value *shown)
 {
@@ -107,8 +106,7 @@ static bool mask_at(struct ring *r, int t, bool causal, struct ir_value **out)
     return !ir_nerrors(w->ctx);
 }
 
-/* -- Steps
- * ---------------------------------------------------------------------------------------------------------------- */
+/* -- Steps --------------------------------------------------------------------------------------------------------- */
 
 /* The node for the keys of step t. */
 static struct ir_node *at_step(struct ring *r, enum ir_op op, int t)
