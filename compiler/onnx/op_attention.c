@@ -16,7 +16,8 @@ ir_expr imp_turned(struct imp *im)
     return part ? ir_const(im->ctx, part) : NULL;
 }
 
-/* The mask may be shorter than the keys: what is missing is masked. */
+/* From opset 24 on the mask may be shorter than the keys, be it one wide: what is missing is masked. Before it is
+ * broadcast, as the functions of the operator have it. */
 static bool add_mask(struct imp *im, struct imp_attention *a, struct ir_value *mask)
 {
     if (!mask)
@@ -26,7 +27,7 @@ static bool add_mask(struct imp *im, struct imp_attention *a, struct ir_value *m
     ir_expr before[TCC_MAX_RANK], after[TCC_MAX_RANK], keys = imp_dim(a->k, 2);
     for (int k = 0; k < r; k++)
         before[k] = after[k] = ir_const(im->ctx, 0);
-    if (r && !ir_is_value(imp_dim(mask, r - 1), 1)) {
+    if (r && im->opset >= 24) {
         after[r - 1] = ir_max(im->ctx, ir_const(im->ctx, 0), ir_sub(im->ctx, keys, imp_dim(mask, r - 1)));
         mask = imp_pad(im, mask, logical ? imp_int(im, TCC_BOOL, 0) : imp_like(im, mask, -INFINITY), before, after,
                        "constant");

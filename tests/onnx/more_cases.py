@@ -154,16 +154,30 @@ def ranks_of_branches(flag):
     return case
 
 
+def attention_mask_one_wide(opset, dims):
+    """A mask one wide is broadcast in opset 23, as the operator's function there has it; from 24 on it is padded, as any that is shorter than the keys."""
+    def case():
+        return [("Attention", "q k v m", "y")], {"q": draw(1, 2, 3, 8), "k": draw(1, 2, 4, 8), "v": draw(1, 2, 4, 8), "m": draw(3, 1)}, {}, {"y": [1, 2, 3, 8]}
+
+    def results(q, k, v, m):
+        scores = q @ k.transpose(0, 1, 3, 2) / np.float32(8 ** 0.5) + (m if opset < 24 else np.pad(m, ((0, 0), (0, 3)), constant_values=-np.inf))
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        return [weights / weights.sum(-1, keepdims=True) @ v]
+    case.__name__ = f"attention_mask_one_wide_{opset}{'_open' if dims else ''}"
+    case.opset, case.results, case.dims = opset, results, dims
+    return case
+
+
 def write(folder, case):
     nodes, inputs, constants, outputs = case()
     info = lambda name, a, dims: h.make_tensor_value_info(name, h.np_dtype_to_tensor_dtype(a.dtype), dims)
     names = {name: None for name in outputs}
     made = [h.make_node(op, operands.split(), results.split(), **dict(*attrs)) for op, operands, results, *attrs in nodes]
-    graph = lambda outs: h.make_graph(made, case.__name__, [info(k, v, v.shape) for k, v in inputs.items()], outs,
+    graph = lambda outs: h.make_graph(made, case.__name__, [info(k, v, getattr(case, "dims", {}).get(k, v.shape)) for k, v in inputs.items()], outs,
                                       [numpy_helper.from_array(v, k) for k, v in constants.items()])
-    model = lambda outs: h.make_model(graph(outs), opset_imports=[h.make_opsetid("", 20)], ir_version=8)
+    model = lambda outs: h.make_model(graph(outs), opset_imports=[h.make_opsetid("", getattr(case, "opset", 20))], ir_version=10 if hasattr(case, "opset") else 8)
     untyped = model([onnx.ValueInfoProto(name=name) for name in names])
-    results = ReferenceEvaluator(untyped).run(None, inputs)
+    results = case.results(**inputs) if hasattr(case, "results") else ReferenceEvaluator(untyped).run(None, inputs)
     typed = model([info(name, r, outputs[name]) for name, r in zip(names, results)])
     write_case(os.path.join(folder, case.__name__), typed, [(inputs, dict(zip(names, results)))])
 
@@ -171,7 +185,8 @@ def write(folder, case):
 # Lengths, batches and states of one: what is a loop elsewhere is none here.
 one_step = [recurrent(op, gates, length, batch, hidden, direction=direction) for op, gates in (("RNN", 1), ("GRU", 3), ("LSTM", 4))
             for direction in ("bidirectional", "reverse") for length, batch, hidden in ((1, 2, 3), (1, 1, 1), (2, 1, 1))]
+masks = [attention_mask_one_wide(opset, dims) for opset in (23, 24) for dims in ({}, {"m": ["rows", "width"], "k": [1, 2, "keys", 8], "v": [1, 2, "keys", 8]})]
 
 for case in (slice_by_sliced_offsets, broadcast_counted_rows, shrink_integers, compress_by_a_constant, empty_of_unknown_size, string_outputs, string_operands, string_branches, keras_lstm_loop, keras_gru_scan, ranks_of_branches(True), ranks_of_branches(False),
-             *one_step):
+             *one_step, *masks):
     write(sys.argv[1], case)
