@@ -273,6 +273,8 @@ ir_expr ir_floordiv(struct ir_ctx *ctx, ir_expr a, ir_expr b)
     ctx->expr_depth++;
     ir_expr result, rest;
     if (single_term(b, &d)) {
+        while (ir_poly_recompose(ctx, &p)) /* x - x mod c is c (x floordiv c) */
+            ;
         split_by_term(ctx, &p, d, &q, &r);
         result = ir_add(ctx, ir_poly_expr(ctx, &q), div_rest(ctx, ir_poly_expr(ctx, &r), b, d));
     } else if (split_by_sum(ctx, &p, b, &q, &rest)) {

@@ -90,6 +90,8 @@ static bool settle(struct ir_ctx *ctx, struct ir_poly *p, ir_expr atom)
     ir_expr e = ir_mul(ctx, ir_poly_sum(ctx, &coefficient), end);
     if (!ir_poly_of(&product, e) || !ir_poly_add_scaled(&rest, &product, 1))
         return false;
+    while (ir_poly_recompose(ctx, &rest)) /* (x floordiv c) c + x mod c - x is 0: no end for each of them */
+        ;
     *p = rest;
     return true;
 }

@@ -86,6 +86,7 @@ bool ir_poly_add_scaled(struct ir_poly *p, const struct ir_poly *q, int64_t k);
 /* p += k * mono * e; false: too many terms or overflow, and p is no more of use */
 bool ir_poly_add_product(struct ir_ctx *ctx, struct ir_poly *p, ir_expr mono, ir_expr e, int64_t k);
 ir_expr ir_poly_sum(struct ir_ctx *ctx, const struct ir_poly *p);        /* its expression; p is kept */
+bool ir_poly_recompose(struct ir_ctx *ctx, struct ir_poly *p); /* one `mod` as its definition, if that is shorter */
 /* The atoms of a monomial, how many: none of NULL (1). They stay as long as it and `mono` do. */
 static inline int ir_mono_factors(ir_expr const *mono, const ir_expr **atoms)
 {

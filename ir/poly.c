@@ -255,7 +255,7 @@ static bool has_kind(ir_expr mono, enum ir_expr_kind kind, ir_expr *atom)
 }
 
 /* y mod c = y - c * (y floordiv c), where that makes the sum shorter: (y floordiv c) * c + y mod c = y. */
-static bool recompose_one(struct ir_ctx *ctx, struct ir_poly *p)
+bool ir_poly_recompose(struct ir_ctx *ctx, struct ir_poly *p)
 {
     for (int i = 0; i < p->n; i++) {
         ir_expr atom;
@@ -318,7 +318,7 @@ static void recompose(struct ir_ctx *ctx, struct ir_poly *p)
     if (nmod == 0 || nmod + ndiv < 2 || ctx->expr_depth > IR_MAX_EXPR_DEPTH)
         return;
     ctx->expr_depth++;
-    while (recompose_one(ctx, p))
+    while (ir_poly_recompose(ctx, p))
         ;
     ctx->expr_depth--;
 }

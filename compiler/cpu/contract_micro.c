@@ -367,8 +367,8 @@ static void innermost(struct sum *s, int level, LLVMValueRef a, LLVMValueRef b)
 
 static void nest(struct sum *s, int level, LLVMValueRef a, LLVMValueRef b);
 
-/* What A's signs make too little is summed for all rows alike. Of a tap that some rows lack it is summed apart, in `so_far`
- * stands the rest, and those rows get it back. */
+/* What A's signs make too little is summed for all rows alike. Of a tap that some rows lack it is summed apart, in
+ * `so_far` stands the rest, and those rows get it back. */
 static bool tap_begin(struct sum *s, LLVMValueRef *so_far)
 {
     struct em_span rows = active_rows(s);

@@ -3,7 +3,7 @@
 #include <check.h>
 #include <stdlib.h>
 
-#include "ir/ir.h"
+#include "ir/ir_int.h"
 #include "tests/unit/suite.h"
 
 static struct ir_ctx *ctx;
@@ -78,6 +78,11 @@ START_TEST(division)
     SAME(md(add(mul(i, c(8)), j), c(16)), add(mul(md(i, c(2)), c(8)), j));
     SAME(dv(dv(N, c(4)), c(8)), dv(N, c(32)));
     SAME(md(md(N, c(32)), c(8)), md(N, c(8)));
+    SAME(dv(ir_sub(ctx, add(N, c(24)), md(N, c(8))), c(8)), add(dv(N, c(8)), c(3)));
+    SAME(dv(ir_sub(ctx, N, md(N, S)), S), dv(N, S));
+    /* Rows that are padded to whole blocks lie in the blocks. */
+    ir_expr row = ir_iter(ctx, "row", add(ir_sub(ctx, N, md(N, c(8))), c(16)));
+    SAME(ir_least(ctx, ir_sub(ctx, add(mul(dv(N, c(8)), c(8)), c(15)), row)), c(0));
     SAME(dv(md(N, c(32)), c(8)), md(dv(N, c(8)), c(4)));
     SAME(add(mul(dv(N, c(8)), c(8)), md(N, c(8))), N);
     SAME(add(mul(dv(i, c(32)), c(32)), add(mul(md(dv(i, c(4)), c(8)), c(4)), md(i, c(4)))), i);
