@@ -570,10 +570,11 @@ static bool import_node(struct pt2 *p, json_t *node)
         row = in_place; /* another view of `self`, by the name that the program goes on with */
         in_place = NULL;
     }
-    bool outer_stops = p->no_gradient, outer_reads = p->reads;
+    bool outer_stops = p->no_gradient, outer_reads = p->reads, outer_in_place = p->in_place;
     p->node = node;
     p->made = NULL;
     p->reads = false;
+    p->in_place = in_place != NULL;
     p->no_gradient = pt2_core_stops(p, node) || outer_stops;
     pt2_core_note(p, node);
     int n = count_outputs(p), errors = ir_nerrors(p->ctx);
@@ -597,6 +598,7 @@ static bool import_node(struct pt2 *p, json_t *node)
     p->out_exprs = outer_exprs;
     p->no_gradient = outer_stops;
     p->reads = outer_reads;
+    p->in_place = outer_in_place;
     return fine;
 }
 

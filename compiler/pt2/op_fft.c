@@ -69,6 +69,8 @@ static bool broadcast2(struct pt2 *p, struct ir_value **a, struct ir_value **b)
 {
     if (*a && *b && imp_dtype(*a) != imp_dtype(*b))
         return imp_bad(p->im, "operands of two types");
+    if (*a && *b && imp_rank(*b) < imp_rank(*a))
+        *b = pt2_expand_as(p, *b, *a);
     *a = *a ? pt2_expand_as(p, *a, *b) : NULL;
     *b = *a && *b ? pt2_expand_as(p, *b, *a) : NULL;
     return *b != NULL;
@@ -79,8 +81,8 @@ bool aten_complex(struct pt2 *p)
 {
     int polar = p->row->arg;
     struct ir_value *a = pt2_need(p, polar ? "abs" : "real"), *b = a ? pt2_need(p, polar ? "angle" : "imag") : NULL;
-    if (!b || imp_rank(a) != imp_rank(b) || !broadcast2(p, &a, &b))
-        return b && imp_rank(a) != imp_rank(b) ? imp_unsupported(p->im, "operands of different ranks") : false;
+    if (!b || !broadcast2(p, &a, &b))
+        return false;
     if (!polar)
         return pt2_out(p, 0, pt2_pair(p, a, b));
     struct ir_value *product = imp_bin(p->im, IR_mul, a, imp_un(p->im, IR_sin, b));

@@ -73,10 +73,11 @@ bool aten_tensordot(struct pt2 *p)
 bool aten_inner(struct pt2 *p)
 {
     struct ir_value *a = pt2_need(p, "self"), *b = a ? pt2_need(p, "other") : NULL;
+    struct pt2_operands o;
     if (!b)
         return false;
     if (!imp_rank(a) || !imp_rank(b))
-        return pt2_out(p, 0, imp_bin(p->im, IR_mul, a, b));
+        return pt2_factors(p, "self", "other", &o) && pt2_out(p, 0, pt2_bin(p, IR_mul, o.a, o.b));
     return contracted(p, a, b, 1, &(int64_t){imp_rank(a) - 1}, &(int64_t){imp_rank(b) - 1});
 }
 
@@ -85,7 +86,7 @@ bool aten_kron(struct pt2 *p)
 {
     struct pt2_operands o;
     ir_expr left[2 * TCC_MAX_RANK], right[2 * TCC_MAX_RANK], dims[TCC_MAX_RANK];
-    if (!pt2_pair_of(p, "self", "other", pt2_out_type(p, 0), &o))
+    if (!pt2_factors(p, "self", "other", &o))
         return false;
     int rank = imp_rank(o.a) > imp_rank(o.b) ? imp_rank(o.a) : imp_rank(o.b);
     if (2 * rank > TCC_MAX_RANK)
@@ -100,7 +101,7 @@ bool aten_kron(struct pt2 *p)
     if (!a || !b)
         return false;
     struct ir_value *b_shaped = imp_reshape(p->im, b, 2 * rank, right);
-    struct ir_value *y = imp_bin(p->im, IR_mul, imp_reshape(p->im, a, 2 * rank, left), b_shaped);
+    struct ir_value *y = pt2_bin(p, IR_mul, imp_reshape(p->im, a, 2 * rank, left), b_shaped);
     return pt2_out(p, 0, imp_reshape(p->im, y, rank, dims));
 }
 
@@ -200,7 +201,7 @@ static bool added(struct pt2 *p, struct ir_value *y)
     if (beta == 0)
         return pt2_out(p, 0, y);
     c = imp_cast(p->im, c, y ? imp_dtype(y) : TCC_F32);
-    return pt2_out(p, 0, imp_bin(p->im, IR_add, beta == 1 ? c : imp_with(p->im, IR_mul, c, beta), y));
+    return pt2_out(p, 0, pt2_bin(p, IR_add, beta == 1 ? c : imp_with(p->im, IR_mul, c, beta), y));
 }
 
 /* addbmm(self, batch1, batch2): the products' sum */
@@ -216,9 +217,11 @@ bool aten_addbmm(struct pt2 *p)
 /* addr(self, vec1, vec2): the outer product */
 bool aten_addr(struct pt2 *p)
 {
-    struct ir_value *a = pt2_need(p, "vec1"), *b = a ? pt2_need(p, "vec2") : NULL;
-    struct ir_value *row = b ? imp_along(p->im, b, 1, 2) : NULL;
-    return b && added(p, imp_bin(p->im, IR_mul, imp_along(p->im, a, 0, 2), row));
+    struct pt2_operands o;
+    if (!pt2_pair_of(p, "vec1", "vec2", pt2_out_type(p, 0), &o))
+        return false;
+    struct ir_value *row = imp_along(p->im, o.b, 1, 2);
+    return added(p, pt2_bin(p, IR_mul, imp_along(p->im, o.a, 0, 2), row));
 }
 
 /* bilinear(input1[..., i], input2[..., j], weight[o, i, j], bias[o]): (input1 weight[o]) . input2 */

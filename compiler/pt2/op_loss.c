@@ -10,9 +10,11 @@ static enum imp_reduction reduction(struct pt2 *p)
     return (enum imp_reduction)pt2_i(p, "reduction", IMP_MEAN);
 }
 
-/* The loss, as the argument `reduction` says. */
+/* The loss, as the argument `reduction` says; the mean of integers is a float. */
 static bool out_reduced(struct pt2 *p, struct ir_value *loss)
 {
+    if (loss && !imp_is_float(loss) && tcc_is_float(pt2_out_type(p, 0)))
+        loss = imp_cast(p->im, loss, pt2_out_type(p, 0));
     return pt2_out(p, 0, imp_reduced(p->im, loss, reduction(p)));
 }
 
@@ -93,10 +95,10 @@ bool aten_difference_loss(struct pt2 *p)
 {
     int arg = p->row->arg;
     struct imp *im = p->im;
-    struct ir_value *x = imp_wide(im, pt2_need(p, "self")), *t = x ? pt2_need(p, "target") : NULL;
-    if (!t)
+    struct pt2_operands o;
+    if (!pt2_pair_of(p, "self", "target", TCC_NONE, &o))
         return false;
-    struct ir_value *d = imp_bin(im, IR_sub, x, imp_cast(im, t, imp_dtype(x)));
+    struct ir_value *t = imp_wide(im, o.b), *d = imp_bin(im, IR_sub, imp_wide(im, o.a), t);
     static const char *const forms[] = {"square(x)", "abs(x)",
                                         "select(lt(abs(x), a), 0.5 * square(x) / a, abs(x) - 0.5 * a)",
                                         "select(lt(abs(x), a), 0.5 * square(x), (abs(x) - 0.5 * a) * a)"};

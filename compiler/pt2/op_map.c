@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Elementwise ops. Operands are promoted as PyTorch does; the result's type is what the archive records. Numbers keep
- * their precision beside 16-bit floats: such ops are computed in f32 and rounded once.
+ * Elementwise ops. Operands are promoted as PyTorch does, for an op in place too; the result's type is what the archive
+ * records. Numbers beside 16-bit floats become such a float (0.1 equals f16's 0.1), but for factors and divisors: those
+ * keep their precision, and the result is rounded once.
  */
 #include "compiler/pt2/pt2_int.h"
 
@@ -58,21 +59,39 @@ static bool scales(const struct ir_value *v, bool number, enum tcc_dtype type)
     return number || (imp_rank(v) == 0 && imp_dtype(v) != type);
 }
 
-bool pt2_pair_of(struct pt2 *p, const char *first, const char *second, enum tcc_dtype type, struct pt2_operands *pair)
+static bool pair_of(struct pt2 *p, const char *first, const char *second, enum tcc_dtype type, bool factors,
+                    struct pt2_operands *pair)
 {
     bool an, bn;
     pair->a = pt2_operand(p, first, &an);
     pair->b = pair->a ? pt2_operand(p, second, &bn) : NULL;
     if (!pair->a || !pair->b)
         return false;
-    if (type == TCC_NONE)
+    if (type == TCC_NONE || p->in_place)
         type = pt2_promote(pair->a, an, pair->b, bn);
-    if (tcc_small_float(type) && (scales(pair->a, an, type) || scales(pair->b, bn, type)))
+    if (factors && tcc_small_float(type) && (scales(pair->a, an, type) || scales(pair->b, bn, type)))
         type = TCC_F32;
     pair->type = type;
     pair->a = imp_cast(p->im, pair->a, type);
     pair->b = imp_cast(p->im, pair->b, type);
     return pair->a && pair->b;
+}
+
+bool pt2_pair_of(struct pt2 *p, const char *first, const char *second, enum tcc_dtype type, struct pt2_operands *pair)
+{
+    return pair_of(p, first, second, type, false, pair);
+}
+
+bool pt2_factors(struct pt2 *p, const char *first, const char *second, struct pt2_operands *pair)
+{
+    return pair_of(p, first, second, pt2_out_type(p, 0), true, pair);
+}
+
+struct ir_value *pt2_bin(struct pt2 *p, enum ir_op op, struct ir_value *a, struct ir_value *b)
+{
+    if (a && imp_dtype(a) == TCC_BOOL)
+        op = op == IR_add || op == IR_max ? IR_or : op == IR_mul || op == IR_min ? IR_and : op;
+    return imp_bin(p->im, op, a, b);
 }
 
 /* An operand as a float of the type in which the result is computed. */
@@ -192,8 +211,8 @@ bool aten_arith(struct pt2 *p)
     int arg = p->row->arg;
     struct pt2_operands o;
     bool number;
-    enum tcc_dtype d = pt2_out_type(p, 0);
-    if (!pt2_pair_of(p, "self", pt2_given(p, "exponent") ? "exponent" : "other", d, &o))
+    const char *other = pt2_given(p, "exponent") ? "exponent" : "other";
+    if (!pair_of(p, "self", other, pt2_out_type(p, 0), arg == IR_mul, &o))
         return false;
     struct ir_value *alpha = pt2_operand(p, "alpha", &number), *times = arg < 0 ? o.a : o.b;
     double one = 0;
@@ -207,9 +226,7 @@ bool aten_arith(struct pt2 *p)
     enum ir_op op = (enum ir_op)(arg < 0 ? -arg : arg);
     if (op == IR_mod || op == IR_fmod)
         times = pt2_not_zero(p, times);
-    if (o.type == TCC_BOOL)
-        op = op == IR_add || op == IR_max ? IR_or : op == IR_mul || op == IR_min ? IR_and : op;
-    return pt2_out(p, 0, arg < 0 ? imp_bin(p->im, op, o.b, times) : imp_bin(p->im, op, o.a, times));
+    return pt2_out(p, 0, pt2_bin(p, op, arg < 0 ? o.b : o.a, times));
 }
 
 bool aten_compare(struct pt2 *p)
@@ -269,7 +286,7 @@ bool aten_div(struct pt2 *p)
 {
     struct pt2_operands o;
     const char *mode = p->row->arg ? "floor" : pt2_s(p, "rounding_mode", "");
-    if (!pt2_pair_of(p, "self", "other", pt2_out_type(p, 0), &o))
+    if (!pt2_factors(p, "self", "other", &o))
         return false;
     if (*mode)
         o.b = pt2_not_zero(p, o.b);
@@ -348,7 +365,11 @@ bool aten_clamp(struct pt2 *p)
 {
     struct ir_value *x = pt2_need(p, "self");
     bool number = false, number_too = false;
-    enum tcc_dtype d = pt2_out_type(p, 0), wide = tcc_small_float(d) ? TCC_F32 : d;
+    for (int k = 0; k < 2 && x && p->in_place; k++) {
+        struct ir_value *bound = pt2_operand(p, k ? "max" : "min", &number);
+        x = bound && !number ? imp_cast(p->im, x, pt2_promote(x, false, bound, false)) : x;
+    }
+    enum tcc_dtype d = x && p->in_place ? imp_dtype(x) : pt2_out_type(p, 0), wide = tcc_small_float(d) ? TCC_F32 : d;
     struct ir_value *low = x ? bound_of(p, "min", d, &number) : NULL,
                     *high = x ? bound_of(p, "max", d, &number_too) : NULL;
     if (!x)
@@ -360,8 +381,8 @@ bool aten_clamp(struct pt2 *p)
         struct ir_value *upper = high ? high : imp_like(p->im, x, INFINITY);
         return pt2_out(p, 0, imp_tri(p->im, IR_clip, x, low ? low : imp_like(p->im, x, -INFINITY), upper));
     }
-    struct ir_value *y = low ? imp_bin(p->im, IR_max, x, low) : x;
-    y = high ? imp_bin(p->im, IR_min, y, high) : y;
+    struct ir_value *y = low ? pt2_bin(p, IR_max, x, low) : x;
+    y = high ? pt2_bin(p, IR_min, y, high) : y;
     if (low && high && p->im->training && imp_is_float(x))
         y = imp_formula(p->im, "select(and(eq(x, y), eq(x, z)), x, u)", x, low, high, y);
     return pt2_out(p, 0, y);
@@ -393,7 +414,9 @@ bool aten_lerp(struct pt2 *p)
     bool number;
     struct ir_value *w = b ? pt2_operand(p, "weight", &number) : NULL;
     w = w ? imp_cast(im, w, imp_dtype(a)) : NULL;
-    return pt2_out(p, 0, imp_formula(im, "x + z * (y - x)", a, b, w));
+    /* from the nearer end, as PyTorch has it: where an end is infinite the other form is NaN */
+    struct ir_value *far = imp_formula(im, "lt(abs(x), 0.5)", w);
+    return pt2_out(p, 0, imp_formula(im, "select(u, x + z * (y - x), y - (y - x) * (1 - z))", a, b, w, far));
 }
 
 /* -- Activations */

@@ -190,7 +190,7 @@ bool aten_xlogy(struct pt2 *p)
 bool aten_ldexp(struct pt2 *p)
 {
     struct pt2_operands o;
-    if (!pt2_pair_of(p, "self", "other", pt2_out_type(p, 0), &o))
+    if (!pt2_factors(p, "self", "other", &o))
         return false;
     struct ir_value *a = imp_wide(p->im, o.a), *b = imp_wide(p->im, o.b);
     return pt2_out(p, 0, imp_formula(p->im, "x * pow(2, y)", a, b));
@@ -209,7 +209,7 @@ bool aten_number_of(struct pt2 *p)
     struct pt2_operands o;
     if (!pt2_pair_of(p, "self", "other", pt2_out_type(p, 0), &o))
         return false;
-    struct ir_value *y = imp_bin(p->im, (enum ir_op)p->row->arg, o.a, o.b);
+    struct ir_value *y = pt2_bin(p, (enum ir_op)p->row->arg, o.a, o.b);
     if (tcc_is_float(o.type))
         y = imp_formula(p->im, "select(isnan(x), y, select(isnan(y), x, z))", o.a, o.b, y);
     return pt2_out(p, 0, y);

@@ -57,9 +57,11 @@ bool aten_addmm(struct pt2 *p)
 
 bool aten_outer(struct pt2 *p)
 {
-    struct ir_value *a = pt2_need(p, "self"), *b = a ? pt2_need(p, "vec2") : NULL;
-    struct ir_value *row = b ? imp_along(p->im, b, 1, 2) : NULL;
-    return b && pt2_out(p, 0, imp_bin(p->im, IR_mul, imp_along(p->im, a, 0, 2), row));
+    struct pt2_operands o;
+    if (!pt2_pair_of(p, "self", "vec2", pt2_out_type(p, 0), &o))
+        return false;
+    struct ir_value *row = imp_along(p->im, o.b, 1, 2);
+    return pt2_out(p, 0, pt2_bin(p, IR_mul, imp_along(p->im, o.a, 0, 2), row));
 }
 
 bool aten_einsum(struct pt2 *p)

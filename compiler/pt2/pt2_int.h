@@ -127,6 +127,7 @@ struct pt2 {
     int nouts;
     struct pt2_value **made;   /* by a node that calls a graph where it stands: what its results are names of */
     bool no_gradient;          /* in a graph in which none is recorded */
+    bool in_place;             /* the node writes its result to its first operand */
     bool reads;                /* the node takes elements of tensors as numbers, or such numbers */
     enum tcc_dtype autocast;   /* that a region of torch.autocast lowers to; TCC_NONE: none does */
     struct pt2_value *instead; /* a view is made again of `instead_v`, not of this operand's value */
@@ -287,10 +288,14 @@ bool pt2_some(struct pt2 *p, const struct ir_value *x, int n, const int64_t *axe
 
 /* PyTorch's promotion of two operands; a number weighs less than a tensor of no dims, that less than one with dims. */
 enum tcc_dtype pt2_promote(const struct ir_value *a, bool a_number, const struct ir_value *b, bool b_number);
-/* Two operands (tensors or numbers) of a node in the type in which it computes: `type`, or TCC_NONE: as they promote;
- * 16-bit floats beside a number as f32. False after a message. */
+/* Two operands (tensors or numbers) of a node in the type in which it computes: `type`, or TCC_NONE, and where
+ * it is in place: as they promote. False after a message. */
 struct pt2_operands { struct ir_value *a, *b; enum tcc_dtype type; };
 bool pt2_pair_of(struct pt2 *p, const char *first, const char *second, enum tcc_dtype type, struct pt2_operands *pair);
+/* The same for factors and divisors: numbers keep their precision beside 16-bit floats, as f32. */
+bool pt2_factors(struct pt2 *p, const char *first, const char *second, struct pt2_operands *pair);
+/* a OP b, of one type: of bools sums and maxima are `or`, products and minima `and`. */
+struct ir_value *pt2_bin(struct pt2 *p, enum ir_op op, struct ir_value *a, struct ir_value *b);
 /* An operand as a float of the result's type, or f32: at least f32. NULL operands: NULL. */
 struct ir_value *pt2_wide_float(struct pt2 *p, struct ir_value *x);
 /* x with the elements of `part` in the place of those that have the (row-major) numbers `which`; NULL operands:
