@@ -119,6 +119,11 @@ static bool push(const char ***list, int *n, const char *s)
 
 static int give(struct options *o, int id, const char *arg)
 {
+    const struct option_row *row = id < 0 ? NULL : &option_table[id];
+    bool word = row && option_is_word(row);
+
+    if (row && !*arg && !strncmp(row->arg, "FILE", 4) && (row->kind == OPTION_NEEDED || row->kind == OPTION_WORDARG))
+        return usage_error(o, "%s%s: expected a file's name", *row->long_name && !word ? "--" : "-", row->long_name);
     if (id >= 0 && !option_give(o, (enum option_id)id, arg))
         return tool_error(o, EXIT_ENVIRONMENT, "no memory");
     return -1;

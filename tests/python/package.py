@@ -5,6 +5,7 @@ import ctypes
 import gc
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -155,6 +156,13 @@ def test_what_is_refused():
     raises(tccc.Error, "/nowhere/model.so", tccc.load, "/nowhere/model.so")
     raises(tccc.Error, "cannot create output file", tccc.compile, DIGITS, output="/nowhere/model.so")
     raises(tccc.UsageError, "there is no option 'colour'", tccc.compile, DIGITS, colour=1)
+    with open(TOP + "/compiler/options.def") as f:         # what is a step's does nothing without training
+        fields = re.findall(r'^TCCC_FIELD\((\w+), .*", (\w+), (\w+), (\w+), [^"]*ARGUMENT[^"]*\)$', f.read(), flags=re.M)
+    values = {"FLAG": True, "LIST": ["x"], "INT": 2, "LONG": 2, "SIZE": 2, "REAL": 2.0, "LIMIT": 2.0}
+    trains = [(member, values.get(kind, "x")) for _, structure, kind, member in fields if structure != "OPTIONS"]
+    assert len(trains) > 25, trains
+    for member, value in trains:
+        raises(tccc.UsageError, f"there is no option '{member}' without training", tccc.compile, DIGITS, **{member: value})
     raises(tccc.UsageError, "level: expected an int", tccc.compile, DIGITS, level="high")
     raises(tccc.UsageError, "weights: expected embed, external, auto or random:SEED", tccc.compile, DIGITS, weights="few")
     raises(tccc.UsageError, "offload: expected activations, optimizer or both", tccc.train, DIGITS, loss="cross_entropy", offload="all")

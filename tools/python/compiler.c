@@ -19,6 +19,7 @@ struct job {
     struct tccc_options o;
     struct tccc_train t;
     struct tccc_split split;
+    int train; /* a step is compiled */
     const char ***lists;
     int nlists;
     char *text; /* messages, each behind its severity's digit, ended by \0 */
@@ -146,8 +147,12 @@ static int take_option(struct job *j, const char *key, PyObject *value)
     const struct tccc_field *f;
 
     for (int k = 0; (f = argument(k)); k++)
-        if (f->uses & TCCC_ARGUMENT && strcmp(key, f->name) == 0)
-            return take_field(j, value, f);
+        if (f->uses & TCCC_ARGUMENT && strcmp(key, f->name) == 0) {
+            if (j->train || f->in == TCCC_OPTIONS || value == Py_False)
+                return take_field(j, value, f);
+            PyErr_Format(PyExc_TypeError, "there is no option '%s' without training: it is one of tccc.train()", key);
+            return -1;
+        }
     return no_option(key);
 }
 
@@ -209,11 +214,10 @@ static int kind_of(const char *path)
 static PyObject *compile(PyObject *self, PyObject *args)
 {
     PyObject *model = NULL, *output = NULL, *options, *result = NULL;
-    int train;
     struct job j = {0};
     (void)self;
     if (!PyArg_ParseTuple(args, "O&O&O!p:compile", PyUnicode_FSConverter, &model, PyUnicode_FSConverter, &output,
-                          &PyDict_Type, &options, &train)) {
+                          &PyDict_Type, &options, &j.train)) {
         Py_XDECREF(model);
         return NULL;
     }
@@ -226,7 +230,7 @@ static PyObject *compile(PyObject *self, PyObject *args)
     if (!j.lists)
         PyErr_NoMemory();
     else if (take_options(&j, options) == 0) {
-        if (train)
+        if (j.train)
             j.o.train = &j.t;
         if (j.split.partitions > 1 || j.split.microbatches > 1)
             j.t.split = &j.split;
