@@ -349,6 +349,13 @@ static void innermost_parts(struct sum *s, LLVMValueRef a, LLVMValueRef b, struc
         one_part(s, a, b, parts.rest.lo, em_length(e, parts.rest));
 }
 
+/* As many steps from the i-th on as lanes of A give at once. */
+static void steps_by_lane_at(struct sum *s, int level, LLVMValueRef a, LLVMValueRef b, int64_t i, struct em_span rows)
+{
+    LLVMValueRef at_b = cg_gepc(s->g, b, i * s->sb[level]);
+    cg_sum_steps_by_lane(s, cg_gepc(s->g, a, i * s->sa[level]), at_b, rows);
+}
+
 static void innermost(struct sum *s, int level, LLVMValueRef a, LLVMValueRef b)
 {
     int64_t small = crowded(s) ? 1 : few_steps(s);
@@ -358,8 +365,13 @@ static void innermost(struct sum *s, int level, LLVMValueRef a, LLVMValueRef b)
     struct em_range all = bounds(s, level);
     int64_t n = known_points(all);
     if (n != CT_DYN && n <= small && (s->sa[level] != CT_DYN && s->sb[level] != CT_DYN)) {
-        for (int i = 0; i < n; i++)
-            cg_sum_step_at(s, level, a, b, i, active);
+        int together = s->g->c.by_lane;
+        for (int64_t i = 0; i < n; i++) {
+            if (together && i % together == 0 && i + together <= n)
+                steps_by_lane_at(s, level, a, b, i, active);
+            else if (!together || i >= n / together * together)
+                cg_sum_step_at(s, level, a, b, i, active);
+        }
         return;
     }
     (level == s->part_level ? innermost_parts : points)(s, a, b, all);
