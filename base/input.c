@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int fail_closing(int fd, int why)
+int tcr_fail_closing(int fd, int why)
 {
     if (fd >= 0)
         close(fd);
@@ -24,7 +24,7 @@ int tcr_let_wait(int fd)
     int flags = fcntl(fd, F_GETFL);
 
     if (flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK))
-        return fail_closing(fd, errno);
+        return tcr_fail_closing(fd, errno);
     return fd;
 }
 
@@ -61,9 +61,9 @@ int tcr_open_input(const char *path, bool links)
     if (fd < 0)
         return -1;
     if (fstat(fd, &st))
-        return fail_closing(fd, errno);
+        return tcr_fail_closing(fd, errno);
     if (!S_ISREG(st.st_mode))
-        return fail_closing(fd, S_ISDIR(st.st_mode) ? EISDIR : EINVAL);
+        return tcr_fail_closing(fd, S_ISDIR(st.st_mode) ? EISDIR : EINVAL);
     return tcr_let_wait(fd);
 }
 
@@ -73,7 +73,7 @@ FILE *tcr_stream_input(const char *path)
     FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
 
     if (!f && fd >= 0)
-        fail_closing(fd, ENOMEM);
+        tcr_fail_closing(fd, ENOMEM);
     return f;
 }
 

@@ -40,6 +40,7 @@ bool tcr_save_plain(const char *path);
 int tcr_save_move(const char *from, const char *path);
 /* Writes all bytes, whatever signals and short counts come between. */
 int tcr_write_all(int fd, const void *data, size_t size);
+int tcr_fail_closing(int fd, int why);                   /* closes it if it is one; -1 with that errno */
 /* Opens for reading without waiting for a FIFO's writer: regular files only (else EISDIR, EINVAL), and the process's
  * own descriptors. `links`: may the last name be a link? */
 int tcr_open_input(const char *path, bool links);

@@ -34,14 +34,6 @@ int tcr_write_all(int fd, const void *data, size_t size)
     return 0;
 }
 
-static int fail_closing(int fd, int why)
-{
-    if (fd >= 0)
-        close(fd);
-    errno = why;
-    return -1;
-}
-
 /* -- Where to ------------------------------------------------------------------------------------------ */
 
 /* Splits the path, and opens its folder. */
@@ -101,13 +93,13 @@ static int open_named(struct tcr_save *s, mode_t mode)
         if (fd < 0 && errno != ELOOP && errno != ENXIO)
             return -1;
         if (fd < 0 || fstat(fd, &ours) || !S_ISREG(ours.st_mode) || ours.st_nlink > 1 || ours.st_uid != geteuid()) {
-            fail_closing(fd, EEXIST);
+            tcr_fail_closing(fd, EEXIST);
             if (unlinkat(s->folder, s->temporary, 0) && errno != ENOENT)
                 return -1;
             continue;
         }
         if (flock(fd, LOCK_EX | LOCK_NB))
-            return fail_closing(fd, errno == EWOULDBLOCK ? EBUSY : errno);
+            return tcr_fail_closing(fd, errno == EWOULDBLOCK ? EBUSY : errno);
         if (!fstatat(s->folder, s->temporary, &there, AT_SYMLINK_NOFOLLOW) && ours.st_ino == there.st_ino &&
             ours.st_dev == there.st_dev) {
             s->fd = fd;
@@ -291,12 +283,12 @@ int tcr_save_move(const char *from, const char *path)
         return -1;
     int in = tcr_open_input(from, false);
     if (in < 0 || fstat(in, &st))
-        return fail_closing(in, errno);
+        return tcr_fail_closing(in, errno);
     if (tcr_save_open(&s, path, st.st_mode & 0111 ? TCR_SAVE_EXECUTABLE : 0))
-        return fail_closing(in, errno);
+        return tcr_fail_closing(in, errno);
     if (copy_bytes(in, s.fd)) {
         tcr_save_drop(&s);
-        return fail_closing(in, errno);
+        return tcr_fail_closing(in, errno);
     }
     close(in);
     return tcr_save_commit(&s) || unlink(from) ? -1 : 0;

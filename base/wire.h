@@ -23,6 +23,18 @@ struct wire_record {
 bool wire_read_number(const uint8_t **at, const uint8_t *end, uint64_t *value);
 /* The record at *at, moves on. NULL, or what is wrong with it, when only its start is known. */
 const char *wire_read_record(const uint8_t **at, const uint8_t *end, struct wire_record *r);
+/* The record behind r, or (r is all zeros) the first, of a message's bytes; false: there is none, or what is none. */
+static inline bool wire_next(struct wire_record *r, const uint8_t *start, const uint8_t *end)
+{
+    const uint8_t *at = r->start ? r->end : start;
+
+    return at < end && !wire_read_record(&at, end, r);
+}
+/* After that: were all of them records? */
+static inline bool wire_whole(const struct wire_record *r)
+{
+    return !r->start || r->end;
+}
 /* How many bytes it takes, WIRE_MOST at most. */
 size_t wire_write_number(uint8_t *to, uint64_t value);
 

@@ -119,6 +119,16 @@ const struct ir_attr *ir_attr(const struct ir_node *n, enum ir_attr_key key)
     return NULL;
 }
 
+struct ir_attr *ir_attrs_without(struct ir_ctx *ctx, const struct ir_node *n, enum ir_attr_key key, int *count)
+{
+    struct ir_attr *attrs = IR_NEWN(ctx, n->nattrs + 4, struct ir_attr);
+    *count = 0;
+    for (int i = 0; i < n->nattrs; i++)
+        if (n->attrs[i].key != key)
+            attrs[(*count)++] = n->attrs[i];
+    return attrs;
+}
+
 static const struct ir_attr *user_attr(const struct ir_node *n, const char *name)
 {
     for (int i = 0; i < n->nattrs; i++) {

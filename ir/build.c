@@ -58,6 +58,11 @@ struct ir_value *ir_binary(struct ir_builder *b, enum ir_op op, struct ir_value 
     return ir_build1(b, op, 2, (struct ir_value *[]){x, y}, NULL);
 }
 
+struct ir_value *ir_select(struct ir_builder *b, struct ir_value *which, struct ir_value *x, struct ir_value *y)
+{
+    return ir_build1(b, IR_select, 3, (struct ir_value *[]){which, x, y}, NULL);
+}
+
 struct ir_value *ir_constant(struct ir_builder *b, struct ir_tensor *t)
 {
     if (!t)

@@ -505,6 +505,7 @@ struct ir_value *ir_build1(struct ir_builder *b, enum ir_op op, int nin, struct 
                            const struct ir_attr *attrs);
 struct ir_value *ir_unary(struct ir_builder *b, enum ir_op op, struct ir_value *x);
 struct ir_value *ir_binary(struct ir_builder *b, enum ir_op op, struct ir_value *x, struct ir_value *y);
+struct ir_value *ir_select(struct ir_builder *b, struct ir_value *which, struct ir_value *x, struct ir_value *y);
 struct ir_value *ir_constant(struct ir_builder *b, struct ir_tensor *t);           /* takes over the reference */
 struct ir_value *ir_constant_f(struct ir_builder *b, enum tcc_dtype dtype, double v);   /* rank 0 */
 struct ir_value *ir_constant_i(struct ir_builder *b, enum tcc_dtype dtype, int64_t v);  /* rank 0 */
@@ -547,6 +548,8 @@ int ir_user_floats(const struct ir_node *n, const char *name, const double **val
 int64_t ir_get_i(const struct ir_node *n, enum ir_attr_key key, int64_t otherwise);
 double ir_get_f(const struct ir_node *n, enum ir_attr_key key, double otherwise);
 const char *ir_get_s(const struct ir_node *n, enum ir_attr_key key, const char *otherwise);
+/* A copy of all but those of that key, with room for three more; *count: how many there are. */
+struct ir_attr *ir_attrs_without(struct ir_ctx *ctx, const struct ir_node *n, enum ir_attr_key key, int *count);
 void ir_set_attr(struct ir_node *n, struct ir_attr a);                               /* replaces or adds */
 
 /* Changing the graph. */

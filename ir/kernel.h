@@ -272,7 +272,9 @@ void kn_each_product(struct ir_ctx *ctx, const struct kn_kernel *k, void (*each)
  * made anew; sizes stay. */
 void kn_map_exprs(struct ir_ctx *ctx, struct kn_kernel *k, ir_expr (*map)(void *user, ir_expr e), void *user);
 /* Takes dim `d` out of the list, out of the stages' sets, and out of what splits. */
+uint32_t kn_without_bit(uint32_t set, int bit);          /* those behind it move down */
 void kn_remove_dim(struct kn_kernel *k, int d);
+void kn_remove_operand(struct kn_kernel *k, int operand); /* that nothing loads or stores any more */
 /* sets sizes: symbols that are neither dims nor indices */
 void kn_find_sizes(struct ir_ctx *ctx, struct kn_kernel *k);
 uint64_t kn_digest_kernel(const struct kn_kernel *k);        /* equal for kernels that are the same but for names */

@@ -25,18 +25,10 @@ static const struct links {
 #undef LINKS
 };
 
-static int log2_of(int n)
-{
-    int k = 0;
-    while (1 << k < n)
-        k++;
-    return k;
-}
-
 /* The quicker way, for links of so many seconds a hop and a byte. */
 static struct sim_way sim_exchange_way(enum sim_exchange kind, int n, double bytes, double hop, double a_byte)
 {
-    struct sim_way ring = {SIM_RING, n - 1, (n - 1) / (double)n}, tree = {SIM_TREE, log2_of(n), 1};
+    struct sim_way ring = {SIM_RING, n - 1, (n - 1) / (double)n}, tree = {SIM_TREE, sim_log2(n), 1};
     switch (kind) {
     case SIM_SEND: return (struct sim_way){SIM_DIRECT, 1, 1};
     case SIM_ALL_TO_ALL: return (struct sim_way){SIM_DIRECT, 1, ring.share};

@@ -14,6 +14,15 @@ struct sim_way { enum sim_algorithm algorithm; double hops, share; };
  * all_reduce, reduce and reduce_scatter, what each has in the end of all_gather and all_to_all. Servers are filled one
  * by one. < 0: no such machine. */
 double sim_exchange_seconds(const char *machine, enum sim_exchange kind, int ranks, double bytes);
+/* Rounded up. */
+static inline int
+sim_log2(int n)
+{
+    int k = 0;
+    while (1 << k < n)
+        k++;
+    return k;
+}
 /* GPUs of a server of that kind; 0: no such machine. */
 int sim_server_gpus(const char *machine);
 

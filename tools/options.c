@@ -442,6 +442,13 @@ int options_end(struct options *o, int code)
     return code == EXIT_COMPILED ? EXIT_FINE : code;
 }
 
+int options_run(enum tool tool, int argc, char **argv, int (*run)(struct options *o))
+{
+    struct options o;
+    int code = options_read(&o, tool, argc, argv);
+    return options_end(&o, code < 0 ? run(&o) : code);
+}
+
 bool option_give(struct options *o, enum option_id id, const char *arg)
 {
     return push(&o->given[id].at, &o->given[id].n, arg);

@@ -66,6 +66,8 @@ int options_read(struct options *o, enum tool tool, int argc, char **argv);
 void options_free(struct options *o);
 /* Frees them; the status of the process. */
 int options_end(struct options *o, int code);
+/* A tool's main(), which does `run` where the command line says no more. */
+int options_run(enum tool tool, int argc, char **argv, int (*run)(struct options *o));
 
 static inline bool
 option_set(const struct options *o, enum option_id id)

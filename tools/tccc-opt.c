@@ -144,7 +144,7 @@ static int read_pass_options(const struct options *o, struct job *job)
     return -1;
 }
 
-static int run(const struct options *o)
+static int run(struct options *o)
 {
     struct job job = {.options = o, .out = stdout};
     size_t size;
@@ -186,9 +186,5 @@ static int run(const struct options *o)
 
 int main(int argc, char **argv)
 {
-    struct options o;
-    int code = options_read(&o, TOOL_O, argc, argv);
-    if (code < 0)
-        code = run(&o);
-    return options_end(&o, code);
+    return options_run(TOOL_O, argc, argv, run);
 }

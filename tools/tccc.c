@@ -117,7 +117,7 @@ static int info(const struct options *o)
     return info_print(o);
 }
 
-static int run(const struct options *o)
+static int run(struct options *o)
 {
     struct tccc_options c;
     struct names names;
@@ -162,9 +162,5 @@ static int run(const struct options *o)
 
 int main(int argc, char **argv)
 {
-    struct options o;
-    int code = options_read(&o, TOOL_C, argc, argv);
-    if (code < 0)
-        code = run(&o);
-    return options_end(&o, code);
+    return options_run(TOOL_C, argc, argv, run);
 }

@@ -8,21 +8,13 @@
 
 #define V LLVMValueRef
 
-static V shuffle(struct em *e, V a, V b, int n, const int *order)
-{
-    V at[EM_MAX_LANES];
-    for (int i = 0; i < n; i++)
-        at[i] = LLVMConstInt(e->t_i32, (unsigned)order[i], 0);
-    return LLVMBuildShuffleVector(e->b, a, b, LLVMConstVector(at, (unsigned)n), "");
-}
-
 /* Lanes first .. first + n of a vector that has at least as many. */
 static V lanes_from(struct em *e, V v, int first, int n)
 {
     int order[EM_MAX_LANES];
     for (int i = 0; i < n; i++)
         order[i] = first + i;
-    return shuffle(e, v, v, n, order);
+    return em_shuffle(e, v, v, n, order);
 }
 
 V cpu_dot_bytes_plain(struct em *e, V u, V s, V acc)
@@ -54,7 +46,7 @@ static V in_parts(struct em *e, V a, V b, V acc, dot_fn *dot)
         int order[EM_MAX_LANES];
         for (int i = 0; i < lanes; i++)
             order[i] = i;
-        return shuffle(e, part[0], part[1], lanes, order);
+        return em_shuffle(e, part[0], part[1], lanes, order);
     }
     return dot(e, a, b, acc);
 }
@@ -97,7 +89,7 @@ static V interleave(struct em *e, V v, int n, int lanes)
     for (int i = 0; i < lanes; i++)
         for (int j = 0; j < 4; j++)
             order[4 * i + j] = j < n ? lanes * j + i : n * lanes;
-    return shuffle(e, v, LLVMConstNull(LLVMTypeOf(v)), 4 * lanes, order);
+    return em_shuffle(e, v, LLVMConstNull(LLVMTypeOf(v)), 4 * lanes, order);
 }
 
 static V load_bytes(struct em *e, V p, int n, int operand)
@@ -138,10 +130,10 @@ V cpu_dot_group(struct em *e, V p, int64_t step, int n, int lanes, int operand)
         v[j] = j < n ? load_bytes(e, LLVMBuildGEP2(e->b, e->t_i8, p, &at, 1, ""), lanes, operand)
                      : LLVMConstNull(em_vec(e->t_i8, lanes));
     }
-    V low = shuffle(e, v[0], v[1], 2 * lanes, order), high = shuffle(e, v[2], v[3], 2 * lanes, order);
+    V low = em_shuffle(e, v[0], v[1], 2 * lanes, order), high = em_shuffle(e, v[2], v[3], 2 * lanes, order);
     for (int i = 0; i < 4 * lanes; i++)
         order[i] = i;
-    return LLVMBuildBitCast(e->b, interleave(e, shuffle(e, low, high, 4 * lanes, order), 4, lanes), bits, "");
+    return LLVMBuildBitCast(e->b, interleave(e, em_shuffle(e, low, high, 4 * lanes, order), 4, lanes), bits, "");
 }
 
 V cpu_lane(struct em *e, V v, int lane, int n)
@@ -149,7 +141,7 @@ V cpu_lane(struct em *e, V v, int lane, int n)
     int order[EM_MAX_LANES];
     for (int i = 0; i < n; i++)
         order[i] = lane;
-    return shuffle(e, v, v, n, order);
+    return em_shuffle(e, v, v, n, order);
 }
 
 V cpu_lane_fma(struct em *e, V a, int lane, V b, V acc)

@@ -21,14 +21,6 @@ const struct cpu_template *const cpu_templates[] = {
 
 /* -- What can't be lowered ------------------------------------------------------------------------ */
 
-static const char *cpu_refuses(struct ir_ctx *ctx, const struct kn_kernel *k)
-{
-    for (int i = 0; i < k->noperands; i++)
-        if (k->operands[i].space == KN_SHARED || k->operands[i].space == KN_REGISTERS)
-            return "an operand in shared memory or registers";
-    return em_refuses(ctx, k);
-}
-
 /* -- Parts ------------------------------------------------------------------------------------------- */
 
 #define MAX_PARTS 16
@@ -153,7 +145,7 @@ const struct target target_cpu = {.name = "cpu",
                                   .machine = cpu_machine,
                                   .compare = cpu_compare,
                                   .resolve = cpu_resolve,
-                                  .refuses = cpu_refuses,
+                                  .refuses = em_refuses,
                                   .compile = cpu_compile};
 
 /* The same kernels, for tests: a device with a memory that the host can't touch runs them. */
@@ -162,5 +154,5 @@ const struct target target_cpu_split = {.name = "cpu-split",
                                         .machine = split_machine,
                                         .compare = cpu_compare,
                                         .resolve = cpu_resolve,
-                                        .refuses = cpu_refuses,
+                                        .refuses = em_refuses,
                                         .compile = cpu_compile};

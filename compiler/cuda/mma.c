@@ -293,36 +293,10 @@ static V row(struct ct *c, int strip, V r)
     return LLVMBuildAdd(e->b, LLVMBuildAdd(e->b, warps, em_i64(e, 16 * strip), ""), right, "");
 }
 
-const struct ct_engine ct_mma = {.bytes = 2,
-                                 .strip = 32,
-                                 .element = ct_element16,
-                                 .layout = layout,
-                                 .index = index_of,
-                                 .multiply = multiply,
-                                 .put = put,
-                                 .row = row};
-const struct ct_engine ct_mma_tf32 = {.bytes = 4,
-                                      .strip = 32,
-                                      .element = element32,
-                                      .layout = layout,
-                                      .index = index_of,
-                                      .multiply = multiply,
-                                      .put = put,
-                                      .row = row};
-const struct ct_engine ct_mma_bytes = {.bytes = 1,
-                                       .whole = true,
-                                       .strip = 32,
-                                       .element = element8,
-                                       .layout = layout8,
-                                       .index = index_of,
-                                       .multiply = multiply,
-                                       .put = put,
-                                       .row = row};
-const struct ct_engine ct_mma_fp8 = {.bytes = 1,
-                                     .strip = 32,
-                                     .element = ct_element_fp8,
-                                     .layout = layout8,
-                                     .index = index_of,
-                                     .multiply = multiply_step,
-                                     .put = put,
-                                     .row = row};
+#define ENGINE(name, ...) \
+    const struct ct_engine name = {.strip = 32, .index = index_of, .put = put, .row = row, __VA_ARGS__}
+
+ENGINE(ct_mma, .bytes = 2, .element = ct_element16, .layout = layout, .multiply = multiply);
+ENGINE(ct_mma_tf32, .bytes = 4, .element = element32, .layout = layout, .multiply = multiply);
+ENGINE(ct_mma_bytes, .bytes = 1, .whole = true, .element = element8, .layout = layout8, .multiply = multiply);
+ENGINE(ct_mma_fp8, .bytes = 1, .element = ct_element_fp8, .layout = layout8, .multiply = multiply_step);

@@ -27,14 +27,6 @@ static const char *resolve(struct ir_ctx *ctx, const char *arch)
     return ir_strdup(ctx, strcmp(arch, "native") ? arch : "sm_80");
 }
 
-static const char *refuses(struct ir_ctx *ctx, const struct kn_kernel *k)
-{
-    for (int i = 0; i < k->noperands; i++)
-        if (k->operands[i].space == KN_SHARED || k->operands[i].space == KN_REGISTERS)
-            return "an operand in shared memory or registers";
-    return em_refuses(ctx, k);
-}
-
 /* The kernel with a schedule that was asked for: the plan has those of its own machine already, not this one's. */
 static struct kn_kernel *cuda_picked(const struct cuda_machine *m, struct ir_ctx *ctx, struct kn_kernel *k,
                                      const struct pass_picks *picks)
@@ -92,5 +84,5 @@ const struct target target_cuda = {.name = "cuda",
                                    .machine = machine,
                                    .compare = compare,
                                    .resolve = resolve,
-                                   .refuses = refuses,
+                                   .refuses = em_refuses,
                                    .compile = compile};

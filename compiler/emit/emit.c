@@ -97,6 +97,14 @@ LLVMValueRef em_splat(struct em *e, LLVMValueRef v, int lanes)
     return LLVMBuildShuffleVector(e->b, one, LLVMGetPoison(t), LLVMConstNull(em_vec(e->t_i32, lanes)), "");
 }
 
+LLVMValueRef em_shuffle(struct em *e, LLVMValueRef a, LLVMValueRef b, int n, const int *order)
+{
+    LLVMValueRef at[EM_MAX_LANES];
+    for (int i = 0; i < n; i++)
+        at[i] = LLVMConstInt(e->t_i32, (unsigned)order[i], 0);
+    return LLVMBuildShuffleVector(e->b, a, b, LLVMConstVector(at, (unsigned)n), "");
+}
+
 LLVMValueRef em_iota(struct em *e, LLVMTypeRef elem, int lanes)
 {
     LLVMValueRef all[EM_MAX_LANES];

@@ -127,6 +127,8 @@ LLVMValueRef em_fp(LLVMTypeRef t, double v);
 /* uniform; f for float types, i for others */
 LLVMValueRef em_const(struct em *e, enum tcc_dtype d, double f, int64_t i);
 LLVMValueRef em_splat(struct em *e, LLVMValueRef v, int lanes);            /* uniform -> vector; vectors stay */
+/* Elements of a and, counted on, of b. */
+LLVMValueRef em_shuffle(struct em *e, LLVMValueRef a, LLVMValueRef b, int n, const int *order);
 LLVMValueRef em_iota(struct em *e, LLVMTypeRef elem, int lanes);           /* <0, 1, 2, ...> */
 LLVMValueRef em_tail_mask(struct em *e, LLVMValueRef count, int lanes);    /* lanes l < count (i64) on */
 LLVMValueRef em_and_mask(struct em *e, LLVMValueRef a, LLVMValueRef b);    /* either may be NULL or uniform */

@@ -44,14 +44,6 @@ int loops_interleave_dim(struct ir_ctx *ctx, const struct kn_kernel *k, int u, i
 
 /* -- Code -------------------------------------------------------------------------------------------- */
 
-static V shuffled(struct em *e, V a, V b, int n, const int *order)
-{
-    V at[EM_MAX_LANES];
-    for (int i = 0; i < n; i++)
-        at[i] = LLVMConstInt(e->t_i32, (unsigned)order[i], 0);
-    return LLVMBuildShuffleVector(e->b, a, b, LLVMConstVector(at, (unsigned)n), "");
-}
-
 /* Element l of part j at l * n + j; n parts of that many lanes. */
 static V in_turns(struct em *e, const V *part, int n, int lanes)
 {
@@ -61,9 +53,9 @@ static V in_turns(struct em *e, const V *part, int n, int lanes)
         all[i] = i;
     }
     if (n == 2)
-        return shuffled(e, part[0], part[1], 2 * lanes, order);
-    V low = shuffled(e, part[0], part[1], 2 * lanes, all), high = shuffled(e, part[2], part[3], 2 * lanes, all);
-    return shuffled(e, low, high, n * lanes, order);
+        return em_shuffle(e, part[0], part[1], 2 * lanes, order);
+    V low = em_shuffle(e, part[0], part[1], 2 * lanes, all), high = em_shuffle(e, part[2], part[3], 2 * lanes, all);
+    return em_shuffle(e, low, high, n * lanes, order);
 }
 
 void loops_run_interleaved(struct em *e, int v)

@@ -23,6 +23,9 @@ static const char *refuses_insn(struct ir_ctx *ctx, const struct kn_insn *n)
 
 const char *em_refuses(struct ir_ctx *ctx, const struct kn_kernel *k)
 {
+    for (int i = 0; i < k->noperands; i++)
+        if (k->operands[i].space == KN_SHARED || k->operands[i].space == KN_REGISTERS)
+            return "an operand in shared memory or registers";
     for (int i = 0; i < k->ninsns; i++) {
         const char *why = refuses_insn(ctx, &k->insns[i]);
         if (why)

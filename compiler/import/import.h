@@ -346,6 +346,11 @@ struct imp_window {
     ir_expr open[IMP_SPATIAL]; /* a kernel's extent that only the run knows, else NULL */
     ir_expr before[IMP_SPATIAL], after[IMP_SPATIAL];
 };
+/* Its attributes that all windows have. */
+#define IMP_WINDOW(w)                                         \
+    ir_attr_ints(IR_ATTR_strides, (w)->n, (w)->strides),      \
+    ir_attr_ints(IR_ATTR_dilations, (w)->n, (w)->dilations),  \
+    ir_attr_exprs(IR_ATTR_before, (w)->n, (w)->before)
 /* From the first to behind the last element that a window looks at. */
 ir_expr imp_reach(struct imp *im, const struct imp_window *w, int k);
 /* ceil_mode: the last window may hang over the end; that is one more pad behind, as far as it starts inside the operand

@@ -31,9 +31,7 @@ struct ir_value *imp_convolve(struct imp *im, const struct imp_window *w, struct
 {
     struct ir_value *in[] = {x, weight, bias};
     return imp_op(im, IR_conv, bias ? 3 : 2, in,
-                  IR_ATTRS(ir_attr_ints(IR_ATTR_strides, w->n, w->strides),
-                           ir_attr_ints(IR_ATTR_dilations, w->n, w->dilations),
-                           ir_attr_exprs(IR_ATTR_before, w->n, w->before), ir_attr_exprs(IR_ATTR_after, w->n, w->after),
+                  IR_ATTRS(IMP_WINDOW(w), ir_attr_exprs(IR_ATTR_after, w->n, w->after),
                            ir_attr_i(IR_ATTR_groups, groups), ir_attr_dtype(IR_ATTR_to, to)));
 }
 
@@ -43,19 +41,15 @@ struct ir_value *imp_convolve_transposed(struct imp *im, const struct imp_window
 {
     struct ir_value *in[] = {x, weight, bias};
     return imp_op(im, IR_conv_transpose, bias ? 3 : 2, in,
-                  IR_ATTRS(ir_attr_ints(IR_ATTR_strides, w->n, w->strides),
-                           ir_attr_ints(IR_ATTR_dilations, w->n, w->dilations),
-                           ir_attr_exprs(IR_ATTR_before, w->n, w->before), ir_attr_exprs(IR_ATTR_after, w->n, w->after),
+                  IR_ATTRS(IMP_WINDOW(w), ir_attr_exprs(IR_ATTR_after, w->n, w->after),
                            ir_attr_i(IR_ATTR_groups, groups), ir_attr_exprs(IR_ATTR_shape, w->n, shape)));
 }
 
 struct ir_value *imp_pool(struct imp *im, enum ir_op op, struct ir_value *x, const struct imp_window *w,
                           const char *mode)
 {
-    struct ir_attr attrs[7] = {
-        ir_attr_ints(IR_ATTR_kernel, w->n, w->kernel), ir_attr_ints(IR_ATTR_strides, w->n, w->strides),
-        ir_attr_ints(IR_ATTR_dilations, w->n, w->dilations), ir_attr_exprs(IR_ATTR_before, w->n, w->before),
-        ir_attr_exprs(IR_ATTR_after, w->n, w->after)};
+    struct ir_attr attrs[7] = {ir_attr_ints(IR_ATTR_kernel, w->n, w->kernel), IMP_WINDOW(w),
+                               ir_attr_exprs(IR_ATTR_after, w->n, w->after)};
     if (mode)
         attrs[5] = ir_attr_s(IR_ATTR_mode, mode);
     return imp_op(im, op, 1, &x, attrs);

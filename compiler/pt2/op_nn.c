@@ -114,10 +114,7 @@ bool aten_convolution_backward(struct pt2 *p)
         return false;
     if (pt2_wants(p, 1) && !pt2_out(p, 1,
                                     imp_op(im, IR_conv_grad_weight, 2, pair,
-                                           IR_ATTRS(ir_attr_ints(IR_ATTR_strides, win.of.n, win.of.strides),
-                                                    ir_attr_ints(IR_ATTR_dilations, win.of.n, win.of.dilations),
-                                                    ir_attr_exprs(IR_ATTR_before, win.of.n, win.of.before),
-                                                    ir_attr_i(IR_ATTR_groups, groups),
+                                           IR_ATTRS(IMP_WINDOW(&win.of), ir_attr_i(IR_ATTR_groups, groups),
                                                     ir_attr_exprs(IR_ATTR_shape, win.of.n, w->type->dim + 2),
                                                     ir_attr_dtype(IR_ATTR_to, imp_dtype(w))))))
         return false;
@@ -177,10 +174,7 @@ bool aten_max_pool_backward(struct pt2 *p)
     struct ir_value *in[] = {single ? imp_to_rank(p->im, dy, arg + 2) : dy,
                              single ? imp_to_rank(p->im, index, arg + 2) : index};
     struct ir_value *dx = imp_op(p->im, IR_max_pool_grad, 2, in,
-                                 IR_ATTRS(ir_attr_ints(IR_ATTR_kernel, w.of.n, w.of.kernel),
-                                          ir_attr_ints(IR_ATTR_strides, w.of.n, w.of.strides),
-                                          ir_attr_ints(IR_ATTR_dilations, w.of.n, w.of.dilations),
-                                          ir_attr_exprs(IR_ATTR_before, w.of.n, w.of.before),
+                                 IR_ATTRS(ir_attr_ints(IR_ATTR_kernel, w.of.n, w.of.kernel), IMP_WINDOW(&w.of),
                                           ir_attr_exprs(IR_ATTR_shape, w.of.n, x->type->dim + 2)));
     return pt2_out(p, 0, without_batch(p, dx, single));
 }
@@ -238,10 +232,7 @@ bool aten_avg_pool_backward(struct pt2 *p)
     divides_simply(p, &padding, &divisor);
     dy = imp_bin(p->im, IR_div, dy, divisor != 0 ? imp_like(p->im, dy, divisor) : counts(p, &w, x, padding));
     struct ir_value *dx = dy ? imp_op(p->im, IR_sum_pool_grad, 1, &dy,
-                                      IR_ATTRS(ir_attr_ints(IR_ATTR_kernel, w.of.n, w.of.kernel),
-                                               ir_attr_ints(IR_ATTR_strides, w.of.n, w.of.strides),
-                                               ir_attr_ints(IR_ATTR_dilations, w.of.n, w.of.dilations),
-                                               ir_attr_exprs(IR_ATTR_before, w.of.n, w.of.before),
+                                      IR_ATTRS(ir_attr_ints(IR_ATTR_kernel, w.of.n, w.of.kernel), IMP_WINDOW(&w.of),
                                                ir_attr_exprs(IR_ATTR_shape, w.of.n, x->type->dim + 2)))
                              : NULL;
     return pt2_out(p, 0, without_batch(p, dx, single));

@@ -291,13 +291,6 @@ static void plan_death(struct interp *it, const struct ir_value *v)
     it->dies[last->id] = v->id + 1;
 }
 
-static void define_type(struct interp *it, const void *definer, ir_type type)
-{
-    for (int i = 0; type->kind == IR_T_TENSOR && i < type->rank; i++)
-        if (type->dim[i]->kind == IR_X_SYM && !it->definer[type->dim[i]->id])
-            it->definer[type->dim[i]->id] = definer;
-}
-
 static uint32_t number_nodes(struct interp *it, const struct ir_block *block, uint32_t next)
 {
     for (const struct ir_node *n = block->first; n; n = n->next) {
@@ -311,7 +304,7 @@ static uint32_t number_nodes(struct interp *it, const struct ir_block *block, ui
 static void plan_block(struct interp *it, const struct ir_block *block)
 {
     for (int i = 0; i < block->nparams; i++)
-        define_type(it, block, block->params[i]->type);
+        it_redefine(it, block, block->params[i]->type);
     for (const struct ir_node *n = block->first; n; n = n->next) {
         const struct ir_attr *syms = n->op == IR_bind ? ir_attr(n, IR_ATTR_syms) : NULL;
         for (int i = 0; syms && i < syms->n; i++)
@@ -321,7 +314,7 @@ static void plan_block(struct interp *it, const struct ir_block *block)
             plan_block(it, n->regions[r]);
         for (int k = 0; k < n->nout; k++) {
             if (ir_op_info(n->op)->flags & IR_F_DEFINES_SYMS)
-                define_type(it, n, n->out[k]->type);
+                it_redefine(it, n, n->out[k]->type);
             plan_death(it, n->out[k]);
         }
     }

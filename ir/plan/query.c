@@ -92,16 +92,25 @@ bool kn_insn_uses(const struct kn_insn *n, ir_expr sym)
 
 void kn_remove_dim(struct kn_kernel *k, int d)
 {
-    uint32_t below = (1u << d) - 1;
     for (int i = d; i + 1 < k->ndims; i++)
         k->dims[i] = k->dims[i + 1];
     k->ndims--;
-    for (int s = 0; s < k->nstages; s++) {
-        uint32_t set = k->stages[s].inner;
-        k->stages[s].inner = (set & below) | ((set >> 1) & ~below);
-    }
+    for (int s = 0; s < k->nstages; s++)
+        k->stages[s].inner = kn_without_bit(k->stages[s].inner, d);
     if (k->split.combine && k->split.dim > d)
         k->split.dim--;
+    kn_leave_roles(&k->roles, KN_ROLE_DIM, d);
+}
+
+void kn_remove_operand(struct kn_kernel *k, int operand)
+{
+    for (int i = 0; i < k->ninsns; i++) {
+        struct kn_insn *n = &k->insns[i];
+        n->operand -= (n->code == KN_LOAD || n->code == KN_STORE) && n->operand > operand;
+    }
+    k->noperands--;
+    memmove(k->operands + operand, k->operands + operand + 1, (size_t)(k->noperands - operand) * sizeof *k->operands);
+    kn_leave_roles(&k->roles, KN_ROLE_OPERAND, operand);
 }
 
 ir_expr kn_flat_offset(struct ir_ctx *ctx, const struct kn_operand *o, const ir_expr *index)

@@ -97,6 +97,24 @@ void kn_renumber_roles(struct kn_roles *r, const int *insn, const int *stage, co
         }
 }
 
+uint32_t kn_without_bit(uint32_t set, int bit)
+{
+    uint32_t below = (1u << bit) - 1;
+    return (set & below) | ((set >> 1) & ~below);
+}
+
+void kn_leave_roles(struct kn_roles *r, enum kn_role_kind kind, int number)
+{
+    for (const struct kn_role_row *row = kn_forms[r->form].roles; row && row->name; row++)
+        for (int i = 0; i < row->n; i++) {
+            int *at = kn_role(r, row, i);
+            if (kind == KN_ROLE_DIM && row->kind == KN_ROLE_DIMS)
+                *at = (int)kn_without_bit((uint32_t)*at, number);
+            else if (row->kind == kind)
+                *at = *at == number ? -1 : *at - (*at > number);
+        }
+}
+
 bool kn_names_dims(enum kn_form form)
 {
     for (const struct kn_role_row *row = kn_forms[form].roles; row && row->name; row++)

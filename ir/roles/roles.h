@@ -172,6 +172,8 @@ bool kn_find_roles(const struct kn_kernel *k, struct kn_roles *r);
 bool kn_roles_hold(const struct kn_kernel *k);
 /* After instructions, stages and operands have got other numbers: the new ones by the old. */
 void kn_renumber_roles(struct kn_roles *r, const int *insn, const int *stage, const int *operand);
+/* After that dim, instruction or operand has gone (KN_ROLE_DIM, _INSN, _OPERAND): those behind it count one less. */
+void kn_leave_roles(struct kn_roles *r, enum kn_role_kind kind, int number);
 /* Is any part of that form played by dims? */
 bool kn_names_dims(enum kn_form form);
 

@@ -262,7 +262,7 @@ bool lex_double(struct parser *p, double *out)
     return true;
 }
 
-static int hex_digit(char c)
+int lex_hex_digit(char c)
 {
     return c >= '0' && c <= '9'   ? c - '0'
            : c >= 'a' && c <= 'f' ? c - 'a' + 10
@@ -288,8 +288,8 @@ bool lex_bytes(struct parser *p, char **out, size_t *size)
         c = ++i < t.size ? t.at[i] : 0;
         if (c == '"' || c == '\\') {
             s[n++] = c;
-        } else if (c == 'x' && i + 2 < t.size && hex_digit(t.at[i + 1]) >= 0 && hex_digit(t.at[i + 2]) >= 0) {
-            s[n++] = (char)(hex_digit(t.at[i + 1]) * 16 + hex_digit(t.at[i + 2]));
+        } else if (c == 'x' && i + 2 < t.size && lex_hex_digit(t.at[i + 1]) >= 0 && lex_hex_digit(t.at[i + 2]) >= 0) {
+            s[n++] = (char)(lex_hex_digit(t.at[i + 1]) * 16 + lex_hex_digit(t.at[i + 2]));
             i += 2;
         } else {
             return parse_error(p, &t, "the string has an unknown escape; \\\\, \\\" and \\xHH are known");

@@ -60,14 +60,6 @@ static bool parse_element(struct parser *p, enum tcc_dtype dtype, void *out)
     }
 }
 
-static int hex_value(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
 /* The string's hexadecimal digits as exactly `size` bytes. */
 static bool parse_hex(struct parser *p, uint8_t *out, uint64_t size)
 {
@@ -78,7 +70,7 @@ static bool parse_hex(struct parser *p, uint8_t *out, uint64_t size)
         return parse_error(p, &t, "expected %llu bytes of hexadecimal digits, got %zu digits", (unsigned long long)size,
                            t.size);
     for (uint64_t i = 0; i < size; i++) {
-        int high = hex_value(t.at[2 * i]), low = hex_value(t.at[2 * i + 1]);
+        int high = lex_hex_digit(t.at[2 * i]), low = lex_hex_digit(t.at[2 * i + 1]);
         if (high < 0 || low < 0)
             return parse_error(p, &t, "expected hexadecimal digits");
         out[i] = (uint8_t)(high << 4 | low);

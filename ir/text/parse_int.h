@@ -62,6 +62,7 @@ bool lex_double(struct parser *p, double *out);             /* also nan, inf, -i
 bool lex_bytes(struct parser *p, char **out, size_t *size); /* a string, decoded, in the context */
 bool lex_string(struct parser *p, const char **out);        /* the same, without zeros, interned */
 bool lex_global(struct parser *p, const char **out);        /* @name or @"name" */
+int lex_hex_digit(char c);                                  /* -1: it is none */
 struct ir_where lex_where(const struct parser *p, const struct token *t);
 bool parse_enter(struct parser *p); /* one level deeper */
 

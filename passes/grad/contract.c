@@ -116,7 +116,7 @@ static struct ir_value *scores(const struct attention *a)
         const ir_expr *dims = s->type->dim + 3;
         struct ir_value *columns = grad_iota(g, 2, dims, 1, TCC_I64);
         struct ir_value *seen = ir_binary(b, IR_ge, grad_iota(g, 2, dims, 0, TCC_I64), columns);
-        s = grad_select(g, seen, s, ir_constant_f(b, a->wide, -(double)INFINITY));
+        s = ir_select(g->b, seen, s, ir_constant_f(b, a->wide, -(double)INFINITY));
     }
     return s;
 }

@@ -90,7 +90,7 @@ static struct ir_value *by_operand(struct grad *g, struct ir_value *d, const str
     struct ir_value *ends =
         ir_binary(g->b, IR_or, ir_binary(g->b, IR_eq, k, ir_constant_i(g->b, TCC_I64, 0)), is_equal);
     struct ir_value *twice = ir_constant_f(g->b, dt, 2);
-    struct ir_value *times = grad_select(g, ends, ir_constant_f(g->b, dt, 1), twice);
+    struct ir_value *times = ir_select(g->b, ends, ir_constant_f(g->b, dt, 1), twice);
     return scaled(g, IR_div, ir_binary(g->b, IR_mul, y, times), t->length);
 }
 

@@ -59,9 +59,9 @@ static struct ir_value *one_hot(struct grad *g, ir_type t, int axis, struct ir_v
         g->b, ir_build1(g->b, IR_dim, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, 1, &t->dim[axis]))), to);
     struct ir_value *zero = ir_constant_i(g->b, to, 0);
     struct ir_value *from_end = ir_binary(g->b, IR_add, index, size);
-    struct ir_value *at = grad_select(g, ir_binary(g->b, IR_lt, index, zero), MUTANT(10, from_end, index), index);
+    struct ir_value *at = ir_select(g->b, ir_binary(g->b, IR_lt, index, zero), MUTANT(10, from_end, index), index);
     struct ir_value *here = ir_binary(g->b, IR_eq, grad_iota(g, t->rank, t->dim, axis, to), at);
-    return grad_select(g, here, d, ir_constant_f(g->b, (enum tcc_dtype)t->dtype, 0));
+    return ir_select(g->b, here, d, ir_constant_f(g->b, (enum tcc_dtype)t->dtype, 0));
 }
 
 void grad_rule_gather_elements(struct grad *g, struct ir_node *n)
@@ -143,7 +143,7 @@ static void replaced(const struct scatter *s)
     struct ir_value *none = ir_expand_to(g->b, ir_constant_i(g->b, TCC_I64, -1), at->rank, at->dim);
     struct ir_value *last = ir_binary(g->b, IR_eq, taken(s, put(s, none, numbers, "none")), numbers);
     struct ir_value *zero = ir_constant_f(g->b, (enum tcc_dtype)u->dtype, 0);
-    grad_give(g, s->n, 2, grad_select(g, last, taken(s, s->d), zero));
+    grad_give(g, s->n, 2, ir_select(g->b, last, taken(s, s->d), zero));
 }
 
 static void multiplied(const struct scatter *s)
@@ -167,9 +167,9 @@ static void extreme(const struct scatter *s)
     struct ir_value *count = put(s, ir_cast_to(g->b, kept, dt), won_cast, "add");
     struct ir_value *share = ir_binary(g->b, IR_div, s->d, count);
     if (grad_wants(g, s->n, 0))
-        grad_give(g, s->n, 0, grad_select(g, kept, share, zero));
+        grad_give(g, s->n, 0, ir_select(g->b, kept, share, zero));
     if (grad_wants(g, s->n, 2))
-        grad_give(g, s->n, 2, grad_select(g, won, taken(s, share), zero));
+        grad_give(g, s->n, 2, ir_select(g->b, won, taken(s, share), zero));
 }
 
 void grad_rule_scatter(struct grad *g, struct ir_node *n)

@@ -78,7 +78,6 @@ struct ir_value *grad_slice(struct grad *g, struct ir_value *v, int axis, ir_exp
 struct ir_value *grad_pad(struct grad *g, struct ir_value *v, const ir_expr *before, const ir_expr *after);
 struct ir_value *grad_matmul(struct grad *g, struct ir_value *a, struct ir_value *b, bool trans_a, bool trans_b,
                              enum tcc_dtype to);
-struct ir_value *grad_select(struct grad *g, struct ir_value *c, struct ir_value *x, struct ir_value *y);
 /* zeros, v added at index along axis */
 struct ir_value *grad_put(struct grad *g, ir_type t, int axis, struct ir_value *index, struct ir_value *v);
 struct ir_value *grad_move_axis(struct grad *g, struct ir_value *v, int from, int count, int to);

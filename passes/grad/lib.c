@@ -32,7 +32,7 @@ static struct ir_value *identity(struct grad *g, ir_expr size, enum tcc_dtype dt
     struct ir_value *columns = grad_iota(g, 2, dims, 1, TCC_I64);
     struct ir_value *on = ir_binary(g->b, IR_eq, grad_iota(g, 2, dims, 0, TCC_I64), columns);
     struct ir_value *zero = ir_constant_f(g->b, dt, 0);
-    return grad_select(g, on, ir_constant_f(g->b, dt, 1), zero);
+    return ir_select(g->b, on, ir_constant_f(g->b, dt, 1), zero);
 }
 
 /* Place of `axis` in the operand that lists scales or sizes, -1: not there. */

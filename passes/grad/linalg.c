@@ -71,7 +71,7 @@ static struct ir_value *across(struct grad *g, const struct ir_value *x, enum ir
 static struct ir_value *where(struct grad *g, struct ir_value *x, enum ir_op compare, int64_t with, double otherwise)
 {
     struct ir_value *other = x ? ir_constant_f(g->b, (enum tcc_dtype)x->type->dtype, otherwise) : NULL;
-    return x ? grad_select(g, across(g, x, compare, with), x, other) : NULL;
+    return x ? ir_select(g->b, across(g, x, compare, with), x, other) : NULL;
 }
 
 /* L of factors in one: ones on its diagonal. */

@@ -22,7 +22,7 @@ void grad_rule_reduce_extreme(struct grad *g, struct ir_node *n)
     struct ir_value *count = grad_reduce(g, IR_reduce_sum, ir_cast_to(g->b, mask, wide), grad_axes(n), true);
     struct ir_value *divisor = MUTANT(8, count, ir_constant_f(g->b, wide, 1));
     struct ir_value *share = ir_binary(g->b, IR_div, ir_cast_to(g->b, d, wide), divisor);
-    grad_give(g, n, 0, grad_select(g, mask, share, ir_constant_f(g->b, wide, 0)));
+    grad_give(g, n, 0, ir_select(g->b, mask, share, ir_constant_f(g->b, wide, 0)));
 }
 
 static struct ir_value *cumulate(struct grad *g, enum ir_op op, struct ir_value *x, int axis, bool exclusive,
@@ -109,10 +109,10 @@ void grad_rule_cumprod(struct grad *g, struct ir_node *n)
     drow = ir_reshape_to(g->b, drow, rank + 1, dims);
     struct ir_value *k = grad_iota(g, 2, square, 0, TCC_I64), *i = grad_iota(g, 2, square, 1, TCC_I64);
     struct ir_value *one = ir_constant_f(g->b, dt, 1);
-    struct ir_value *without = grad_select(g, ir_binary(g->b, IR_eq, k, i), one, row);
+    struct ir_value *without = ir_select(g->b, ir_binary(g->b, IR_eq, k, i), one, row);
     struct ir_value *products = cumulate(g, IR_cumprod, without, rank, exclusive, reverse);
     struct ir_value *holds = ir_binary(g->b, exclusive ? IR_lt : IR_le, reverse ? i : k, reverse ? k : i);
     struct ir_value *zero = ir_constant_f(g->b, dt, 0);
-    struct ir_value *terms = grad_select(g, holds, ir_binary(g->b, IR_mul, drow, products), zero);
+    struct ir_value *terms = ir_select(g->b, holds, ir_binary(g->b, IR_mul, drow, products), zero);
     grad_give(g, n, 0, grad_move_axis(g, grad_reduce(g, IR_reduce_sum, terms, 1u << rank, false), rank - 1, 1, axis));
 }

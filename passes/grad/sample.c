@@ -100,7 +100,7 @@ static struct ir_value *tap(const struct sampler *s, int axis, int k, struct ir_
     if (s->zeros) {
         struct ir_value *is_at_most = ir_binary(s->b, IR_le, at, last);
         struct ir_value *inside = ir_binary(s->b, IR_and, ir_binary(s->b, IR_ge, at, zero), is_at_most);
-        *weight = grad_select(s->g, inside, *weight, zero);
+        *weight = ir_select(s->g->b, inside, *weight, zero);
     } else if (s->reflection && s->ntaps == 4) {
         at = reflected(s, at, size);
     }

@@ -136,11 +136,6 @@ struct ir_value *grad_matmul(struct grad *g, struct ir_value *a, struct ir_value
                               ir_attr_dtype(IR_ATTR_to, to)));
 }
 
-struct ir_value *grad_select(struct grad *g, struct ir_value *c, struct ir_value *x, struct ir_value *y)
-{
-    return ir_build1(g->b, IR_select, 3, (struct ir_value *[]){c, x, y}, NULL);
-}
-
 struct ir_value *grad_library(struct grad *g, const char *name, int nin, struct ir_value *const *in, ir_type type,
                               const struct ir_attr *own)
 {

@@ -34,10 +34,8 @@ void lw_remove_operand(struct kn_kernel *k, int *args, int operand)
     for (int i = k->ninsns - 1; i >= 0; i--) {
         struct kn_insn *n = &k->insns[i];
         bool access = n->code == KN_LOAD || n->code == KN_STORE;
-        if (!access || n->operand != operand) {
-            n->operand -= access && n->operand > operand;
+        if (!access || n->operand != operand)
             continue;
-        }
         memmove(n, n + 1, (size_t)(k->ninsns - i - 1) * sizeof *n);
         k->ninsns--;
         for (int j = i; j < k->ninsns; j++)
@@ -47,9 +45,9 @@ void lw_remove_operand(struct kn_kernel *k, int *args, int operand)
             k->stages[s].first -= k->stages[s].first > i;
             k->stages[s].last -= k->stages[s].last > i;
         }
+        kn_leave_roles(&k->roles, KN_ROLE_INSN, i);
     }
-    k->noperands--;
-    memmove(k->operands + operand, k->operands + operand + 1, (size_t)(k->noperands - operand) * sizeof *k->operands);
+    kn_remove_operand(k, operand);
     memmove(args + operand, args + operand + 1, (size_t)(k->noperands - operand) * sizeof *args);
 }
 

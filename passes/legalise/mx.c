@@ -43,9 +43,8 @@ static bool spell_out(struct ir_func *f, struct ir_node *n)
 {
     struct ir_builder b = {f->module->ctx, f, n->block, n, n->where};
     enum tcc_dtype to = ir_attr(n, IR_ATTR_mx)->dtype;
-    struct ir_attr *attrs = IR_NEWN(f->module->ctx, n->nattrs + 1, struct ir_attr);
     struct ir_value *in[2];
-    int nattrs = 0;
+    int nattrs;
     bool trans[2] = {ir_get_i(n, IR_ATTR_trans_a, 0) != 0, ir_get_i(n, IR_ATTR_trans_b, 0) == 0};
     for (int i = 0; i < 2; i++) {
         struct ir_value *x = n->in[i].value;
@@ -53,10 +52,7 @@ static bool spell_out(struct ir_func *f, struct ir_node *n)
         if (!in[i])
             return false;
     }
-    for (int i = 0; i < n->nattrs; i++)
-        if (n->attrs[i].key != IR_ATTR_mx)
-            attrs[nattrs++] = n->attrs[i];
-    return ir_replace(n, ir_build1(&b, IR_matmul, 2, in, attrs));
+    return ir_replace(n, ir_build1(&b, IR_matmul, 2, in, ir_attrs_without(b.ctx, n, IR_ATTR_mx, &nattrs)));
 }
 
 bool legalise_mx(struct pass_run *r, struct ir_func *f, struct ir_block *block)

@@ -192,11 +192,8 @@ static struct scaled *scaled_of(struct operands *o, struct ir_value *v)
 static struct ir_value *product(struct ir_builder *b, const struct ir_node *n, int nin, struct ir_value *const *in,
                                 enum tcc_dtype to, enum tcc_dtype partial)
 {
-    struct ir_attr *attrs = IR_NEWN(b->ctx, n->nattrs + 3, struct ir_attr);
-    int nattrs = 0;
-    for (int i = 0; i < n->nattrs; i++)
-        if (n->attrs[i].key != IR_ATTR_to)
-            attrs[nattrs++] = n->attrs[i];
+    int nattrs;
+    struct ir_attr *attrs = ir_attrs_without(b->ctx, n, IR_ATTR_to, &nattrs);
     if (to)
         attrs[nattrs++] = ir_attr_dtype(IR_ATTR_to, to);
     if (partial)

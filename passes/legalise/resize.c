@@ -239,11 +239,6 @@ static struct ir_value *less_from(struct ir_builder *b, double c, struct ir_valu
     return ir_binary(b, IR_sub, ir_constant_f(b, TCC_F32, c), x);
 }
 
-static struct ir_value *choose(struct ir_builder *b, struct ir_value *which, struct ir_value *x, struct ir_value *y)
-{
-    return ir_build1(b, IR_select, 3, (struct ir_value *[]){which, x, y}, NULL);
-}
-
 /* coordinate(), of all results, by a rule that study_axis() has let pass. */
 static struct ir_value *coordinates(struct ir_builder *b, const struct axis *a)
 {
@@ -261,13 +256,13 @@ static struct ir_value *coordinates(struct ir_builder *b, const struct axis *a)
     x = ir_binary(b, IR_div, with(b, IR_add, x, 0.5), scale);
     if (!strcmp(how, "tf_half_pixel_for_nn")) { /* an axis that keeps its size is not resized */
         struct ir_value *numbers_result = numbers(b, 1, &a->result, TCC_F32);
-        return choose(b, with(b, IR_eq, scale, 1), numbers_result, x);
+        return ir_select(b, with(b, IR_eq, scale, 1), numbers_result, x);
     }
     x = with(b, IR_sub, x, 0.5);
     if (strcmp(how, "pytorch_half_pixel") != 0)
         return x;
     struct ir_value *zero = ir_constant_f(b, TCC_F32, 0);
-    return choose(b, with(b, IR_eq, to, 1), zero, x);
+    return ir_select(b, with(b, IR_eq, to, 1), zero, x);
 }
 
 /* a z^3 + b z^2 + c z + d */
@@ -293,7 +288,7 @@ static void computed_taps(struct ir_builder *b, const struct axis *a, struct tap
     struct ir_value *x = coordinates(b, a);
     struct ir_value *ratio = ir_binary(b, IR_sub, x, ir_unary(b, IR_floor, x)), *up = ir_unary(b, IR_ceil, x);
     struct ir_value *one = ir_constant_f(b, TCC_F32, 1);
-    ratio = choose(b, with(b, IR_eq, ratio, 0), one, ratio);
+    ratio = ir_select(b, with(b, IR_eq, ratio, 0), one, ratio);
     if (taps->n == 1) {
         const char *how = rounding_rule(a->n);
         how = strcmp(how, "simple") ? how : a->scale < 1 ? "ceil" : "floor"; /* opset 10 gives scales */
@@ -302,7 +297,7 @@ static void computed_taps(struct ir_builder *b, const struct axis *a, struct tap
             with(b, half_goes_up ? IR_gt : IR_ge, ratio, half_goes_up ? 0.5 - TCC_RESIZE_TIE : 0.5 + TCC_RESIZE_TIE);
         up = !strcmp(how, "ceil")    ? with(b, IR_add, up, 1)
              : !strcmp(how, "floor") ? with(b, IR_add, ir_unary(b, IR_floor, x), 1)
-                                     : choose(b, rounds, with(b, IR_add, up, 1), up);
+                                     : ir_select(b, rounds, with(b, IR_add, up, 1), up);
     }
     struct ir_value *one_place = ir_constant_i(b, TCC_I64, 1);
     struct ir_value *last = ir_binary(b, IR_sub, size_of(b, a->length, TCC_I64), one_place);

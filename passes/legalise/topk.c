@@ -172,11 +172,6 @@ static struct ir_value *before(const struct merged *m, struct ir_value *x, struc
     return ir_binary(b, IR_or, up, ir_binary(b, IR_and, same, ir_binary(b, IR_lt, at, other)));
 }
 
-static struct ir_value *choose(struct ir_builder *b, struct ir_value *c, struct ir_value *x, struct ir_value *y)
-{
-    return ir_build1(b, IR_select, 3, (struct ir_value *[]){c, x, y}, NULL);
-}
-
 /* One step: elements of pieces that lie so many pieces apart; mirror: each with the one as far from the end of both
  * halves as it is from their beginning. */
 static bool exchange(struct merged *m, int64_t distance, bool mirror)
@@ -195,8 +190,8 @@ static bool exchange(struct merged *m, int64_t distance, bool mirror)
                            ir_attr_i(IR_ATTR_axis, m->axis + 1), ir_attr_dtype(IR_ATTR_to, TCC_I32)));
     struct ir_value *is_equal = ir_binary(b, IR_eq, half, ir_constant_i(b, TCC_I32, 1));
     struct ir_value *stays = ir_binary(b, IR_xor, before(m, v, at, w, other), is_equal);
-    m->v = together(m, choose(b, stays, v, w));
-    m->at = together(m, choose(b, stays, at, other));
+    m->v = together(m, ir_select(b, stays, v, w));
+    m->at = together(m, ir_select(b, stays, at, other));
     return m->v && m->at;
 }
 

@@ -142,11 +142,8 @@ struct ir_value *q_dequantise(struct rewrite *w, struct ir_value *x, int64_t zer
 struct ir_value *q_again(struct rewrite *w, const struct ir_node *n, int nin, struct ir_value *const *in,
                          enum tcc_dtype to)
 {
-    struct ir_attr *attrs = IR_NEWN(w->b.ctx, n->nattrs + 2, struct ir_attr);
-    int count = 0;
-    for (int i = 0; i < n->nattrs; i++)
-        if (to == TCC_NONE || n->attrs[i].key != IR_ATTR_to)
-            attrs[count++] = n->attrs[i];
+    int count;
+    struct ir_attr *attrs = ir_attrs_without(w->b.ctx, n, to == TCC_NONE ? IR_ATTR_NONE : IR_ATTR_to, &count);
     if (to != TCC_NONE)
         attrs[count++] = ir_attr_dtype(IR_ATTR_to, to);
     return ir_build1(&w->b, n->op, nin, in, attrs);

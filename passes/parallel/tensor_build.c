@@ -67,12 +67,6 @@ struct ir_value **cut_build_slice(struct rewriter *w, const struct cut_node *x, 
 
 /* -- By index ------------------------------------------------------------------------------------------------------ */
 
-static struct ir_value *choose(struct rewriter *w, struct ir_value *c, struct ir_value *x, struct ir_value *y)
-{
-    struct ir_value *in[] = {c, x, y};
-    return ir_build1(&w->b, IR_select, 3, in, NULL);
-}
-
 static struct ir_value *number(struct rewriter *w, ir_expr e)
 {
     return ir_build1(&w->b, IR_dim, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, 1, &e)));
@@ -90,13 +84,13 @@ static struct ir_value *own_index(struct rewriter *w, struct ir_value *index, ir
     struct ir_value *i = ir_cast_to(b, index, TCC_I64), *zero = ir_constant_i(b, TCC_I64, 0), *n = number(w, size),
                     *all = number(w, whole);
     struct ir_value *sum = ir_binary(b, IR_add, i, all);
-    i = choose(w, ir_binary(b, IR_lt, i, zero), sum, i);
+    i = ir_select(&w->b, ir_binary(b, IR_lt, i, zero), sum, i);
     struct ir_value *own = ir_binary(b, IR_sub, i, cut_offset(w, size));
     struct ir_value *is_at_least = ir_binary(b, IR_ge, i, all);
     struct ir_value *outside = ir_binary(b, IR_or, ir_binary(b, IR_lt, i, zero), is_at_least);
     struct ir_value *is_less = ir_binary(b, IR_lt, own, n);
     *here = ir_binary(b, IR_and, ir_binary(b, IR_ge, own, zero), is_less);
-    return choose(w, *here, own, choose(w, outside, n, zero));
+    return ir_select(&w->b, *here, own, ir_select(&w->b, outside, n, zero));
 }
 
 /* v where `here` (v's axes from `first` on; others behind are broadcast), else 0. */
@@ -112,7 +106,7 @@ static struct ir_value *masked(struct rewriter *w, struct ir_value *v, struct ir
         dims[n++] = ir_const(w->ctx, 1);
     enum tcc_dtype dtype = (enum tcc_dtype)v->type->dtype;
     struct ir_value *zero = tcc_is_float(dtype) ? ir_constant_f(&w->b, dtype, 0) : ir_constant_i(&w->b, dtype, 0);
-    return choose(w, n == here->type->rank ? here : ir_reshape_to(&w->b, here, n, dims), v, zero);
+    return ir_select(&w->b, n == here->type->rank ? here : ir_reshape_to(&w->b, here, n, dims), v, zero);
 }
 
 /* Operand i; zeros where it is padded. */

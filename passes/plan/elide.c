@@ -285,15 +285,9 @@ static void merge_operands(struct kn_step *s, int arg, int in, int out)
     struct kn_kernel *k = s->kernel;
     k->operands[out].use = KN_INOUT;
     for (int i = 0; i < k->ninsns; i++)
-        if (k->insns[i].code == KN_LOAD || k->insns[i].code == KN_STORE) {
-            if (k->insns[i].operand == in)
-                k->insns[i].operand = out;
-            if (k->insns[i].operand > in)
-                k->insns[i].operand--;
-        }
-    for (int i = in; i + 1 < k->noperands; i++)
-        k->operands[i] = k->operands[i + 1];
-    k->noperands--;
+        if ((k->insns[i].code == KN_LOAD || k->insns[i].code == KN_STORE) && k->insns[i].operand == in)
+            k->insns[i].operand = out;
+    kn_remove_operand(k, in);
     for (int i = arg; i + 1 < s->nargs; i++)
         s->args[i] = s->args[i + 1];
     s->nargs--;

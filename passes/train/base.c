@@ -195,8 +195,8 @@ static struct ir_value *level(struct ir_builder *b, struct ir_value *const *bits
 {
     if (bit < 0)
         return ir_constant_f(b, TCC_F32, *levels);
-    struct ir_value *in[] = {bits[bit], level(b, bits, levels + (1 << bit), bit - 1), level(b, bits, levels, bit - 1)};
-    return ir_build1(b, IR_select, 3, in, NULL);
+    struct ir_value *set = level(b, bits, levels + (1 << bit), bit - 1);
+    return ir_select(b, bits[bit], set, level(b, bits, levels, bit - 1));
 }
 
 static struct ir_value *levels_of(struct ir_builder *b, struct ir_value *code, const float *levels)

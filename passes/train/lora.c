@@ -258,12 +258,9 @@ static struct ir_value *product(struct ir_builder *b, struct ir_value *x, struct
 static struct ir_value *convolution(struct ir_builder *b, const struct ir_node *like, struct ir_value *x,
                                     struct ir_value *w)
 {
-    struct ir_attr attrs[IR_NATTRS + 1] = {{0}};
     struct ir_value *in[] = {x, w};
-    int n = 0;
-    for (int i = 0; i < like->nattrs; i++)
-        if (like->attrs[i].key != IR_ATTR_to)
-            attrs[n++] = like->attrs[i];
+    int n;
+    struct ir_attr *attrs = ir_attrs_without(b->ctx, like, IR_ATTR_to, &n);
     attrs[n] = ir_attr_dtype(IR_ATTR_to, TCC_F32);
     return ir_build1(b, IR_conv, 2, in, attrs);
 }

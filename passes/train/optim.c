@@ -58,11 +58,6 @@ struct ir_value *optim_loss_scale(struct ir_builder *b, const struct train_optio
 
 /* -- Questions about all gradients */
 
-static struct ir_value *choose(struct ir_builder *b, struct ir_value *c, struct ir_value *x, struct ir_value *y)
-{
-    return ir_build1(b, IR_select, 3, (struct ir_value *[]){c, x, y}, NULL);
-}
-
 static struct ir_value *reduce_axes(struct ir_builder *b, enum ir_op op, struct ir_value *x, int first)
 {
     int64_t axes[TCC_MAX_RANK];
@@ -160,7 +155,7 @@ static struct ir_value *used_grad(const struct update *u, struct ir_builder *b, 
     struct ir_value *grad = ir_cast_to(b, param->grad, dtype);
     if (param->scale != 0 && grad)
         grad = ir_binary(b, IR_mul, grad, ir_constant_f(b, dtype, param->scale));
-    return grad && active ? choose(b, active, grad, ir_constant_f(b, dtype, 0)) : grad;
+    return grad && active ? ir_select(b, active, grad, ir_constant_f(b, dtype, 0)) : grad;
 }
 
 /* if (mine) its numbers, else zeros */
@@ -267,7 +262,7 @@ static bool build_shared(struct update *u, int n, const struct train_param *para
     if (s->kind != SCHEDULE_constant || s->warmup) {
         struct ir_value *scheduled = optim_read(b, "train.scheduled");
         struct ir_value *by = schedule_rate(b, s, u->rate, step, s->by_step ? NULL : optim_read(b, "train.epoch"));
-        u->rate = choose(b, ir_binary(b, IR_ne, scheduled, ir_constant_i(b, TCC_I32, 0)), by, u->rate);
+        u->rate = ir_select(b, ir_binary(b, IR_ne, scheduled, ir_constant_i(b, TCC_I32, 0)), by, u->rate);
     }
     if (optim_needs_norm(c))
         u->norm = norm = ir_unary(b, IR_sqrt, totals.squares);
@@ -289,11 +284,11 @@ static bool write_back(struct update *u, struct ir_value *ok, const char *name, 
     if (!now)
         return false;
     if (u->dithers && old->type->dtype == TCC_BF16)
-        now = choose(u->b, u->dithers, optim_dither(u->b, u->key, name, now), now);
+        now = ir_select(u->b, u->dithers, optim_dither(u->b, u->key, name, now), now);
     if (!now)
         return false;
     now = ir_cast_to(u->b, now, (enum tcc_dtype)old->type->dtype);
-    return optim_write(u->b, name, MUTANT(30, choose(u->b, ok, now, old), now));
+    return optim_write(u->b, name, MUTANT(30, ir_select(u->b, ok, now, old), now));
 }
 
 static bool read_slots(struct update *u, struct optim_update *p, const char *parameter, const char **names,
@@ -326,8 +321,8 @@ static bool update_average(struct update *u, struct optim_update *p, const struc
     struct ir_value *old = ir_read_state(u->b, ir_state_by_name(u->b->func->module, name));
     struct ir_value *mean = old && now ? optim_lerp(p, old, now, 1 - u->c->ema) : NULL;
 
-    mean = mean ? choose(u->b, u->shared.first, now, mean) : NULL;
-    return mean && optim_write(u->b, name, choose(u->b, u->shared.ok, mean, old));
+    mean = mean ? ir_select(u->b, u->shared.first, now, mean) : NULL;
+    return mean && optim_write(u->b, name, ir_select(u->b, u->shared.ok, mean, old));
 }
 
 static bool update_parameter(struct update *u, const struct train_param *param, struct ir_value *grad)
@@ -358,10 +353,10 @@ static bool update_parameter(struct update *u, const struct train_param *param, 
     for (int i = 0; i < OPTIM_MAX_SLOTS; i++)
         if (p.slot[i] && !write_back(u, ok, names[i], old[i], p.slot_new[i]))
             return false;
-    if (u->c->ema != 0 && !update_average(u, &p, state, p_new && u->active[g] ? choose(b, ok, p_new, p.p) : p_new))
+    if (u->c->ema != 0 && !update_average(u, &p, state, p_new && u->active[g] ? ir_select(b, ok, p_new, p.p) : p_new))
         return false;
     if (master && p_new) { /* the parameter is the copy, rounded to nearest */
-        struct ir_value *kept = choose(b, ok, p_new, p_old);
+        struct ir_value *kept = ir_select(b, ok, p_new, p_old);
         return optim_write(b, name, kept) &&
                optim_write(b, state->name, ir_cast_to(b, kept, (enum tcc_dtype)state->type->dtype));
     }
@@ -387,11 +382,11 @@ static bool update_scale(struct update *u)
     count = ir_binary(b, IR_add, growth, ir_constant_i(b, TCC_I32, 1));
     full = ir_binary(b, IR_ge, count, ir_constant_i(b, TCC_I32, (int64_t)s->interval));
     larger = scaled(b, scale, s->growth);
-    larger = choose(b, ir_binary(b, IR_lt, larger, ir_constant_f(b, TCC_F32, INFINITY)), larger, scale);
-    larger = choose(b, full, larger, scale);
-    count = MUTANT(31, choose(b, full, zero, count), count);
-    return optim_write(b, "train.scale", choose(b, u->shared.ok, larger, scaled(b, scale, s->backoff))) &&
-           optim_write(b, "train.growth", choose(b, u->shared.ok, count, zero));
+    larger = ir_select(b, ir_binary(b, IR_lt, larger, ir_constant_f(b, TCC_F32, INFINITY)), larger, scale);
+    larger = ir_select(b, full, larger, scale);
+    count = MUTANT(31, ir_select(b, full, zero, count), count);
+    return optim_write(b, "train.scale", ir_select(b, u->shared.ok, larger, scaled(b, scale, s->backoff))) &&
+           optim_write(b, "train.growth", ir_select(b, u->shared.ok, count, zero));
 }
 
 static bool count_step(struct update *u)

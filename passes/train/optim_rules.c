@@ -44,11 +44,6 @@ static struct ir_value *root(struct optim_update *u, struct ir_value *x)
     return ir_unary(u->b, IR_sqrt, x);
 }
 
-static struct ir_value *choose(struct optim_update *u, struct ir_value *c, struct ir_value *x, struct ir_value *y)
-{
-    return ir_build1(u->b, IR_select, 3, (struct ir_value *[]){c, x, y}, NULL);
-}
-
 /* factor * x, without a multiplication by 1. */
 static struct ir_value *times(struct optim_update *u, struct ir_value *x, double factor)
 {
@@ -109,7 +104,7 @@ static struct ir_value *sgd(struct optim_update *u)
     struct ir_value *product = times(u, g, 1 - o[OPT_dampening]);
     buffer = add(u, times(u, old, o[OPT_momentum]), product);
     if (MUTANT(22, o[OPT_dampening] != 0, false)) /* otherwise the zeros it starts from give the same */
-        buffer = choose(u, u->shared->first, g, buffer);
+        buffer = ir_select(u->b, u->shared->first, g, buffer);
     u->slot_new[0] = buffer;
     g = o[OPT_nesterov] != 0 ? add(u, g, MUTANT(21, times(u, buffer, o[OPT_momentum]), buffer)) : buffer;
     return sub(u, u->p, mul(u, rate(u), g));
@@ -236,7 +231,7 @@ static struct ir_value *lamb(struct optim_update *u)
         struct ir_value *np = norm(u, u->p, false), *nd = norm(u, direction, false);
         struct ir_value *other = ir_binary(u->b, IR_ne, nd, zero);
         struct ir_value *both = ir_binary(u->b, IR_and, ir_binary(u->b, IR_ne, np, zero), other);
-        size = choose(u, both, mul(u, size, MUTANT(26, div(u, np, nd), div(u, nd, np))), size);
+        size = ir_select(u->b, both, mul(u, size, MUTANT(26, div(u, np, nd), div(u, nd, np))), size);
     }
     return sub(u, u->p, mul(u, size, direction));
 }
@@ -253,7 +248,7 @@ static struct ir_value *novograd(struct optim_update *u)
     n = add(u, times(u, largest ? u->slot[1] : mul(u, u->slot[1], u->slot[1]), o[OPT_beta2]), part);
     n = largest ? n : root(u, n);
     if (o[OPT_init_zero] == 0)
-        n = choose(u, u->shared->first, now, n);
+        n = ir_select(u->b, u->shared->first, now, n);
     u->slot_new[1] = den = n;
     if (o[OPT_bias_correction] != 0)
         den = div(u, n, scalar(u, ir_unary(u->b, IR_sqrt, correction(u, o[OPT_beta2]))));

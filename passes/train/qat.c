@@ -241,8 +241,8 @@ static struct ir_value *extreme(struct entry *e, struct ir_builder *b, enum ir_o
         if (!step->rank || ir_is_value(step->dim[i], 1))
             axes[n++] = i;
     struct ir_value *most = ir_constant_f(b, TCC_F32, FLT_MAX), *size = ir_unary(b, IR_abs, x);
-    struct ir_value *in[] = {ir_binary(b, IR_le, size, most), x, ir_constant_f(b, TCC_F32, 0)};
-    x = ir_build1(b, IR_select, 3, in, NULL);
+    struct ir_value *finite = ir_binary(b, IR_le, size, most);
+    x = ir_select(b, finite, x, ir_constant_f(b, TCC_F32, 0));
     x = ir_build1(b, op, 1, &x,
                   IR_ATTRS(ir_attr_ints(IR_ATTR_axes, n, axes), ir_attr_i(IR_ATTR_keepdims, step->rank > 0)));
     return train_parallel_mean(b, e->t->o, x);
@@ -254,9 +254,8 @@ static struct ir_value *step_for(struct ir_builder *b, struct ir_value *range, d
     struct ir_value *most = ir_constant_f(b, TCC_F32, FLT_MAX);
     struct ir_value *within = ir_binary(b, IR_min, range, most);
     struct ir_value *s = ir_binary(b, IR_div, within, ir_constant_f(b, TCC_F32, levels));
-    struct ir_value *in[] = {ir_binary(b, IR_gt, s, ir_constant_f(b, TCC_F32, FLT_EPSILON)), s,
-                             ir_constant_f(b, TCC_F32, 1)};
-    return ir_build1(b, IR_select, 3, in, NULL);
+    struct ir_value *large = ir_binary(b, IR_gt, s, ir_constant_f(b, TCC_F32, FLT_EPSILON));
+    return ir_select(b, large, s, ir_constant_f(b, TCC_F32, 1));
 }
 
 static bool put_state(struct entry *e, struct ir_node *read, struct ir_value *v)

@@ -59,12 +59,6 @@ struct ir_state *train_counter(struct training *t)
                             IR_STATE_OPTIMIZER);
 }
 
-static struct ir_value *choose(struct ir_builder *b, struct ir_value *c, struct ir_value *x, struct ir_value *y)
-{
-    struct ir_value *in[] = {c, x, y};
-    return ir_build1(b, IR_select, 3, in, NULL);
-}
-
 /* if (condition) update(sums / K); sums NULL: the means are what owners have in grad.* */
 static bool update_if(struct entry *e, struct ir_value *condition, struct ir_value **sums)
 {
@@ -97,7 +91,7 @@ static bool keep_grad(struct ir_builder *then, void *user)
     const struct kept_grad *k = user;
     struct ir_value *grad = ir_cast_to(then, k->grad, TCC_F32);
     if (k->first)
-        grad = choose(then, k->first, grad, ir_binary(then, IR_add, ir_read_state(then, k->state), grad));
+        grad = ir_select(then, k->first, grad, ir_binary(then, IR_add, ir_read_state(then, k->state), grad));
     return ir_write_state(then, k->state, grad);
 }
 
@@ -133,16 +127,17 @@ static bool accumulate(struct entry *e, struct ir_value **grads)
     struct ir_value *full = ir_binary(b, IR_ge, now, ir_constant_i(b, TCC_I64, t->o->accumulate));
     if (train_zero_has(t->o, 2))
         return keep_grads(e, grads, 1.0 / t->o->accumulate, first) &&
-               ir_write_state(b, micro, choose(b, full, ir_constant_i(b, TCC_I64, 0), now)) && update_if(e, full, NULL);
+               ir_write_state(b, micro, ir_select(b, full, ir_constant_i(b, TCC_I64, 0), now)) &&
+               update_if(e, full, NULL);
     for (int i = 0; i < t->nparams; i++) {
         struct ir_state *s = train_grad_state(t, t->params[i]);
         grads[i] = ir_cast_to(b, grads[i], TCC_F32);
-        grads[i] = choose(b, first, grads[i], ir_binary(b, IR_add, ir_read_state(b, s), grads[i]));
+        grads[i] = ir_select(b, first, grads[i], ir_binary(b, IR_add, ir_read_state(b, s), grads[i]));
     }
     for (int i = 0; i < t->nparams; i++)
         if (!ir_write_state(b, train_grad_state(t, t->params[i]), grads[i]))
             return false;
-    return ir_write_state(b, micro, choose(b, full, ir_constant_i(b, TCC_I64, 0), now)) && update_if(e, full, grads);
+    return ir_write_state(b, micro, ir_select(b, full, ir_constant_i(b, TCC_I64, 0), now)) && update_if(e, full, grads);
 }
 
 /* -- Entry points -------------------------------------------------------------------------------------------------- */

@@ -43,6 +43,7 @@ struct ckpt_header {
 int ckpt_json(struct ckpt_header *h, const char *text, size_t size, char *why);
 void ckpt_json_free(struct ckpt_header *h);
 
+int ckpt_by_name(const void *a, const void *b);              /* orders struct tccrt_named */
 /* The names of element types in files; NULL or TCC_NONE: there is none. */
 const char *ckpt_dtype_name(int dtype);
 

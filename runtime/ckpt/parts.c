@@ -109,13 +109,6 @@ static void hide_parts(struct ckpt_header *h)
     h->nmeta = n;
 }
 
-static int by_name(const void *a, const void *b)
-{
-    const struct tccrt_named *x = a, *y = b;
-
-    return strcmp(x->name, y->name);
-}
-
 int ckpt_join(const char *path, struct tccrt_tensors *f)
 {
     int n = 0, status = TCC_OK;
@@ -139,7 +132,7 @@ int ckpt_join(const char *path, struct tccrt_tensors *f)
     for (int k = 0; k < f->nparts; k++)
         for (int i = 0; i < f->parts[k]->ntensors; i++)
             f->tensors[f->ntensors++] = f->parts[k]->tensors[i];
-    qsort(f->tensors, (size_t)n, sizeof *f->tensors, by_name);
+    qsort(f->tensors, (size_t)n, sizeof *f->tensors, ckpt_by_name);
     for (int i = 1; i < n; i++)
         if (MUTANT(54, !strcmp(f->tensors[i - 1].name, f->tensors[i].name), false))
             return tcr_fail(TCC_EINPUT, "%s: '%s' is in two parts", path, f->tensors[i].name);

@@ -41,7 +41,7 @@ static int ckpt_dtype(const char *name)
     return TCC_NONE;
 }
 
-static int by_name(const void *a, const void *b)
+int ckpt_by_name(const void *a, const void *b)
 {
     const struct tccrt_named *x = a, *y = b;
 
@@ -74,7 +74,7 @@ static int place(const char *what, struct tccrt_tensors *f, size_t start)
         memcpy(t->dims, e->dims, sizeof t->dims);
     }
     f->ntensors = f->header.nentries;
-    qsort(f->tensors, (size_t)f->ntensors, sizeof *f->tensors, by_name);
+    qsort(f->tensors, (size_t)f->ntensors, sizeof *f->tensors, ckpt_by_name);
     for (int i = 1; i < f->header.nentries; i++)
         if (strcmp(f->tensors[i - 1].name, f->tensors[i].name) == 0)
             return tcr_fail(TCC_EINPUT, "%s: '%s' is there twice", what, f->tensors[i].name);
@@ -193,7 +193,7 @@ const struct tccrt_named *tccrt_tensors_find(const struct tccrt_tensors *f, cons
 {
     struct tccrt_named key = {.name = name};
 
-    return !f || !name ? NULL : bsearch(&key, f->tensors, (size_t)f->ntensors, sizeof key, by_name);
+    return !f || !name ? NULL : bsearch(&key, f->tensors, (size_t)f->ntensors, sizeof key, ckpt_by_name);
 }
 
 const struct tccrt_pair *tccrt_tensors_meta(const struct tccrt_tensors *f, int *n)

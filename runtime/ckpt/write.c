@@ -200,13 +200,6 @@ static int by_size(const void *a, const void *b)
     return d ? d : strcmp(x->name, y->name);
 }
 
-static int by_name(const void *a, const void *b)
-{
-    const struct tccrt_named *x = a, *y = b;
-
-    return strcmp(x->name, y->name);
-}
-
 int ckpt_write(struct tccrt_session *s, const char *path, int n, const struct tccrt_named *tensors, int nmeta,
                const struct tccrt_pair *meta, char digest[CKPT_DIGEST])
 {
@@ -225,7 +218,7 @@ int ckpt_write(struct tccrt_session *s, const char *path, int n, const struct tc
     }
     if (!status) {
         qsort(order, (size_t)n, sizeof *order, by_size);
-        qsort(sorted, (size_t)n, sizeof *sorted, by_name);
+        qsort(sorted, (size_t)n, sizeof *sorted, ckpt_by_name);
         for (int i = 1; i < n && !status; i++)
             if (!strcmp(sorted[i - 1].name, sorted[i].name))
                 status = tcr_fail(TCC_EUSAGE, "%s: two tensors are named '%s'", path, sorted[i].name);

@@ -128,7 +128,7 @@ static int check_root(const struct tccrt_comm *c, const char *what, int root)
                : tcr_fail(TCC_EUSAGE, "%s: rank %d out of range in a group of %d", what, root, c->size);
 }
 
-static void coll_free(struct tcr_coll *c)
+void tcr_coll_free(struct tcr_coll *c)
 {
     free(c->in);
     free(c->out);
@@ -158,7 +158,7 @@ static int begin(struct tcr_coll c, struct tccrt_request *r)
             status = tcr_peers_alone(&c);
         else
             tcr_coll_alone(&c);
-        coll_free(&c);
+        tcr_coll_free(&c);
     } else if (!(status = tcr_op_start(&c, &op))) {
         r->ops[r->n++] = op;
     }
@@ -173,7 +173,7 @@ static int start(struct tcr_coll c, int n, const struct tcc_tensor *in, const st
     c.in = calloc((size_t)n + 1, sizeof *c.in);
     c.out = calloc((size_t)n + 1, sizeof *c.out);
     if (!c.in || !c.out) {
-        coll_free(&c);
+        tcr_coll_free(&c);
         return no_memory();
     }
     for (int i = 0; i < n; i++) {
@@ -480,7 +480,7 @@ static int start_parts(struct tcr_coll c, const struct tcc_tensor *in, const str
     c.in = calloc(1, sizeof *c.in);
     c.out = calloc(1, sizeof *c.out);
     if (!r || !c.in || !c.out) {
-        coll_free(&c);
+        tcr_coll_free(&c);
         return settle(no_memory(), r, request);
     }
     *c.in = (struct tcr_piece){in->data, tcr_elements(in->dtype, in->rank, in->dims)};
@@ -563,7 +563,7 @@ int tccrt_comm_all_to_all(struct tccrt_comm *c, const struct tcc_tensor *in, con
         return TCC_EINPUT;
     }
     if (k.in_first[c->rank + 1] - k.in_first[c->rank] != k.out_first[c->rank + 1] - k.out_first[c->rank]) {
-        coll_free(&k);
+        tcr_coll_free(&k);
         return tcr_fail(TCC_EINPUT, "all_to_all: rank %d's part for itself has different sizes in and out", c->rank);
     }
     return start_parts(k, in, out, request);

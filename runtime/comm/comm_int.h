@@ -99,6 +99,7 @@ struct tcr_coll {
 };
 /* The operation in a group of one. */
 void tcr_coll_alone(const struct tcr_coll *c);
+void tcr_coll_free(struct tcr_coll *c);             /* its arrays */
 
 /* A list's tensors divided among the ranks, about as many bytes each: owners[i]. Each tensor from its owner; and the
  * reduction of some tensors of a list, each for its owner. */

@@ -110,20 +110,12 @@ int tcr_net_status(struct tcr_net *net)
     return net->broken ? tcr_fail(TCC_EENV, "%s", net->why) : TCC_OK;
 }
 
-static void free_arrays(struct tcr_coll *c)
-{
-    free(c->in);
-    free(c->out);
-    free(c->in_first);
-    free(c->out_first);
-}
-
 /* It is over, and in no list any more: nobody may know of it. */
 static void op_over(struct tcr_op *op)
 {
     if (!op->detached)
         return;
-    free_arrays(&op->c);
+    tcr_coll_free(&op->c);
     free(op);
 }
 
@@ -525,7 +517,7 @@ int tcr_op_start(struct tcr_coll *c, struct tcr_op **out)
 
     *out = NULL;
     if (!op) {
-        free_arrays(c);
+        tcr_coll_free(c);
         return tcr_fail(TCC_EENV, "no memory for %s", tcr_coll_name(c->kind));
     }
     op->net = net;
@@ -547,7 +539,7 @@ int tcr_op_start(struct tcr_coll *c, struct tcr_op **out)
     }
     tcr_net_unlock(net);
     if (status) {
-        free_arrays(&op->c);
+        tcr_coll_free(&op->c);
         free(op);
         return status;
     }
@@ -568,7 +560,7 @@ void tcr_op_detach(struct tcr_op *op)
     tcr_net_lock(net);
     op->detached = true;
     if (op->done) {
-        free_arrays(&op->c);
+        tcr_coll_free(&op->c);
         free(op);
     }
     tcr_net_unlock(net);
@@ -604,7 +596,7 @@ int tcr_op_finish(struct tcr_op *op, double *ended)
     tcr_net_unlock(net);
     tcr_work++;
     *ended = op->since * 1e9 > *ended ? op->since * 1e9 : *ended;
-    free_arrays(&op->c);
+    tcr_coll_free(&op->c);
     free(op);
     return status;
 }

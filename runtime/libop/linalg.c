@@ -319,51 +319,84 @@ static void side_put(struct sides *s, int64_t i)
     lib_put_all(s->y, s->b.t->dtype, i * s->m * s->k, s->v, s->m * s->k);
 }
 
-/* (a[..., m, m], b) -> x of a x = b, or (left 0) of x a = b; `transposed`: of a transposed; `check`: a singular matrix
- * is an error. Second result, if asked for: the pivot that is zero. */
-int tccrt_lib_solve(struct tcc_lib_call *call)
+/* The n exchanges of one matrix of m rows, from 0; false after a report. */
+static bool exchanges(struct tcc_lib_call *call, const struct tcc_tensor *t, int64_t at, int64_t n, int64_t m,
+                      int64_t *pivot)
 {
-    bool transposed = lib_int(call, "transposed", 0) != 0, check = lib_int(call, "check", 0) != 0;
+    for (int64_t k = 0; k < n; k++) {
+        pivot[k] = lib_get_int(t, at + k) - 1;
+        if (pivot[k] < 0 || pivot[k] >= m) {
+            LIB_FAIL(call, "pivot %lld of %lld rows", (long long)(pivot[k] + 1), (long long)m);
+            return false;
+        }
+    }
+    return true;
+}
+
+enum solved_by { ITS_FACTORS, A_TRIANGLE, GIVEN_FACTORS };
+
+/* Operand 0 is a matrix, a triangle, or factors whose exchanges are operand 1; the sides come behind. Where matrices
+ * are factorised, the second result, if asked for, is the pivot that is zero. */
+static int solve(struct tcc_lib_call *call, enum solved_by by)
+{
+    bool upper = lib_int(call, "upper", 0) != 0, transposed = lib_int(call, "transposed", 0) != 0,
+         unit = lib_int(call, "unit", 0) != 0, check = lib_int(call, "check", 0) != 0,
+         informs = by == ITS_FACTORS && lib_wants(call, 1);
+    const struct tcc_tensor *rows = NULL;
     struct sides b = {.v = NULL};
     struct lib_squares s;
     int status = lib_squares(call, 1, &s);
     int32_t *info = NULL;
 
-    status = status ? status : sides(call, 1, &s.x, &b);
-    if (!status && lib_wants(call, 1) && !(info = lib_stack_out(call, 1, &s.x, TCC_I32, 0, 0, 0)))
+    status = status || by != GIVEN_FACTORS ? status : lib_need(call, 1, -1, LIB_NUMBER, &rows);
+    status = status ? status : sides(call, by == GIVEN_FACTORS ? 2 : 1, &s.x, &b);
+    if (!status && rows && lib_count(rows) != s.x.count * s.x.m)
+        status =
+            LIB_FAIL(call, "%lld pivots where %lld fit", (long long)lib_count(rows), (long long)(s.x.count * s.x.m));
+    if (!status && informs && !(info = lib_stack_out(call, 1, &s.x, TCC_I32, 0, 0, 0)))
         status = TCC_EENV;
     for (int64_t i = 0; !status && i < s.x.count; i++) {
+        int64_t m = s.x.m, zero = 0;
+
+        if (rows && !exchanges(call, rows, i * m, m, m, s.pivot)) {
+            status = TCC_EINPUT;
+            break;
+        }
         lib_stack_get(&s.x, i, s.a);
-        int64_t zero = lib_lu(s.a, s.x.m, s.x.m, s.pivot);
+        if (by == ITS_FACTORS)
+            zero = lib_lu(s.a, m, m, s.pivot);
         if (info)
             info[i] = (int32_t)zero;
         if (zero && check)
             status = singular(call, i, s.x.count, zero, "no solution");
-        lib_solve_lu(s.a, s.pivot, s.x.m, transposed != b.right, side_get(&b, i), b.k);
+        if (by == A_TRIANGLE)
+            solve_triangle(s.a, m, upper, transposed != b.right, unit, side_get(&b, i), b.k);
+        else
+            lib_solve_lu(s.a, s.pivot, m, transposed != b.right, side_get(&b, i), b.k);
         side_put(&b, i);
     }
     free(b.v);
     return lib_squares_done(&s, status);
 }
 
+/* (a[..., m, m], b) -> x of a x = b, or (left 0) of x a = b; `transposed`: of a transposed; `check`: a singular matrix
+ * is an error */
+int tccrt_lib_solve(struct tcc_lib_call *call)
+{
+    return solve(call, ITS_FACTORS);
+}
+
 /* (a[..., m, m], b) -> x, of the triangle that `upper` names; left, transposed as in solve; `unit`: its diagonal is
  * 1 */
 int tccrt_lib_triangular_solve(struct tcc_lib_call *call)
 {
-    bool upper = lib_int(call, "upper", 0) != 0, transposed = lib_int(call, "transposed", 0) != 0,
-         unit = lib_int(call, "unit", 0) != 0;
-    struct sides b = {.v = NULL};
-    struct lib_squares s;
-    int status = lib_squares(call, 1, &s);
+    return solve(call, A_TRIANGLE);
+}
 
-    status = status ? status : sides(call, 1, &s.x, &b);
-    for (int64_t i = 0; !status && i < s.x.count; i++) {
-        lib_stack_get(&s.x, i, s.a);
-        solve_triangle(s.a, s.x.m, upper, transposed != b.right, unit, side_get(&b, i), b.k);
-        side_put(&b, i);
-    }
-    free(b.v);
-    return lib_squares_done(&s, status);
+/* (lu[..., m, m], pivots[..., m], b) -> x; left and transposed as in solve */
+int tccrt_lib_lu_solve(struct tcc_lib_call *call)
+{
+    return solve(call, GIVEN_FACTORS);
 }
 
 /* -- Factors as results -------------------------------------------------------------------------------------------- */
@@ -401,47 +434,6 @@ int tccrt_lib_lu(struct tcc_lib_call *call)
     free(a);
     free(pivot);
     return status;
-}
-
-/* The n exchanges of one matrix of m rows, from 0; false after a report. */
-static bool exchanges(struct tcc_lib_call *call, const struct tcc_tensor *t, int64_t at, int64_t n, int64_t m,
-                      int64_t *pivot)
-{
-    for (int64_t k = 0; k < n; k++) {
-        pivot[k] = lib_get_int(t, at + k) - 1;
-        if (pivot[k] < 0 || pivot[k] >= m) {
-            LIB_FAIL(call, "pivot %lld of %lld rows", (long long)(pivot[k] + 1), (long long)m);
-            return false;
-        }
-    }
-    return true;
-}
-
-/* (lu[..., m, m], pivots[..., m], b) -> x; left and transposed as in solve */
-int tccrt_lib_lu_solve(struct tcc_lib_call *call)
-{
-    bool transposed = lib_int(call, "transposed", 0) != 0;
-    const struct tcc_tensor *rows;
-    struct sides b = {.v = NULL};
-    struct lib_squares s;
-    int status = lib_squares(call, 1, &s);
-
-    status = status ? status : lib_need(call, 1, -1, LIB_NUMBER, &rows);
-    status = status ? status : sides(call, 2, &s.x, &b);
-    if (!status && lib_count(rows) != s.x.count * s.x.m)
-        status =
-            LIB_FAIL(call, "%lld pivots where %lld fit", (long long)lib_count(rows), (long long)(s.x.count * s.x.m));
-    for (int64_t i = 0; !status && i < s.x.count; i++) {
-        if (!exchanges(call, rows, i * s.x.m, s.x.m, s.x.m, s.pivot)) {
-            status = TCC_EINPUT;
-            break;
-        }
-        lib_stack_get(&s.x, i, s.a);
-        lib_solve_lu(s.a, s.pivot, s.x.m, transposed != b.right, side_get(&b, i), b.k);
-        side_put(&b, i);
-    }
-    free(b.v);
-    return lib_squares_done(&s, status);
 }
 
 /* (x[..., m, n], pivots[..., k]) -> P[..., m, m] of x's type, which puts the rows of L U in their places */

@@ -94,11 +94,11 @@ static size_t put(struct fake_pipe *p, const char *from, size_t n)
 {
     uint64_t written = atomic_load(&p->written);
     size_t done = least(n, FAKE_PIPE - (size_t)(written - atomic_load(&p->taken)));
-    for (size_t at = 0; at < done;) {
-        size_t first = (size_t)(written + at) % FAKE_PIPE, part = least(done - at, FAKE_PIPE - first);
-        memcpy(p->data + first, from + at, part);
-        at += part;
-    }
+    size_t at = (size_t)written % FAKE_PIPE, part = least(done, FAKE_PIPE - at);
+    if (!done) /* of nothing there is no address */
+        return 0;
+    memcpy(p->data + at, from, part);
+    memcpy(p->data, from + part, done - part);
     atomic_store(&p->written, written + done);
     return done;
 }
@@ -107,11 +107,11 @@ static size_t take(struct fake_pipe *p, char *to, size_t n)
 {
     uint64_t taken = atomic_load(&p->taken);
     size_t done = least(n, (size_t)(atomic_load(&p->written) - taken));
-    for (size_t at = 0; at < done;) {
-        size_t first = (size_t)(taken + at) % FAKE_PIPE, part = least(done - at, FAKE_PIPE - first);
-        memcpy(to + at, p->data + first, part);
-        at += part;
-    }
+    size_t at = (size_t)taken % FAKE_PIPE, part = least(done, FAKE_PIPE - at);
+    if (!done)
+        return 0;
+    memcpy(to, p->data + at, part);
+    memcpy(to + part, p->data, done - part);
     atomic_store(&p->taken, taken + done);
     return done;
 }

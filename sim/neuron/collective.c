@@ -9,6 +9,7 @@
  *
  * N ranks, B bytes in all: C = B / N is what a rank gives to all_gather or gets of reduce_scatter.
  */
+#include "sim/link.h"
 #include "sim/neuron/neuronsim.h"
 
 #define MIB ((int64_t)1 << 20)
@@ -37,14 +38,6 @@ static const struct fabric *fabric_of(enum neuron_core_kind core, int lnc)
 int neuron_instance_cores(enum neuron_core_kind core, int lnc)
 {
     return fabric_of(core, lnc)->instance;
-}
-
-static int log2_of(int n)
-{
-    int k = 0;
-    while (1 << k < n)
-        k++;
-    return k;
 }
 
 static bool power_of_two(int n)
@@ -84,7 +77,7 @@ static double half(const struct fabric *f, bool reduces, enum neuron_algorithm a
     double moved = (n - 1) * (bytes / n), plain = moved / rate(f, reduces ? 3 : 2);
     switch (a) {
     case NEURON_MESH: return HOP_NS + moved * MESH_SHARE / f->link;
-    case NEURON_RDH: return HOP_NS * (double)log2_of(n) + plain;
+    case NEURON_RDH: return HOP_NS * (double)sim_log2(n) + plain;
     case NEURON_KANGARING: return HOP_NS * (n / 2.0) + moved / rate(f, reduces ? 2 : 1.5);
     default: return HOP_NS * (n - 1.0) + plain;
     }
@@ -97,8 +90,8 @@ static double within(const struct fabric *f, enum neuron_collective_kind kind, e
     case NEURON_ALL_GATHER:
     case NEURON_ALL_TO_ALL: return half(f, false, a, n, bytes);
     case NEURON_REDUCE_SCATTER: return half(f, true, a, n, bytes);
-    case NEURON_BROADCAST: return HOP_NS * (double)log2_of(n) + bytes / rate(f, 2);
-    case NEURON_BARRIER: return HOP_NS * (double)log2_of(n);
+    case NEURON_BROADCAST: return HOP_NS * (double)sim_log2(n) + bytes / rate(f, 2);
+    case NEURON_BARRIER: return HOP_NS * (double)sim_log2(n);
     default: break;
     }
     if (a == NEURON_SINGLE_STEP) /* everybody sends all it has to all */
@@ -126,8 +119,8 @@ double neuron_collective_ns(enum neuron_core_kind core, int lnc, const struct ne
         return inside;
     switch (c->kind) {
     case NEURON_ALL_REDUCE: return inside + 2 * between(f, instances, part);
-    case NEURON_BROADCAST: return inside + SERVER_HOP_NS * (double)log2_of(instances) + part / f->network;
-    case NEURON_BARRIER: return inside + SERVER_HOP_NS * (double)log2_of(instances);
+    case NEURON_BROADCAST: return inside + SERVER_HOP_NS * (double)sim_log2(instances) + part / f->network;
+    case NEURON_BARRIER: return inside + SERVER_HOP_NS * (double)sim_log2(instances);
     default: return inside + between(f, instances, part);
     }
 }

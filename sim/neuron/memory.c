@@ -180,39 +180,44 @@ static bool all_written(const struct memory *m, int64_t line, int64_t at, const 
     return true;
 }
 
-void neuron_get(struct run *r, int k, int lane, float *to)
+static void load_bits(int type, const uint8_t *from, int64_t stride, int64_t n, uint32_t *to)
+{
+    int64_t bytes = isa_type(type)->bytes;
+    bool sign = isa_type(type)->class == 'i';
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t v = 0;
+        memcpy(&v, from + i * stride * bytes, (size_t)bytes);
+        to[i] = !sign ? v : bytes == 1 ? (uint32_t)(int8_t)v : bytes == 2 ? (uint32_t)(int16_t)v : v;
+    }
+}
+
+/* To floats, or to bits where `integers`. */
+static void get(struct run *r, int k, int lane, uint32_t *to, bool integers)
 {
     const struct place *p = &r->at[k];
     struct runs u = runs_of(p->o);
     int64_t line, bytes = isa_type(p->o->type)->bytes;
     struct memory *m = lane_of(r, k, lane, &line);
-    for (int64_t run = 0; run < u.n; run++) {
+    for (int64_t run = 0; run < u.n; run++, to += u.length) {
         int64_t at = neuron_address(p->o, p->offset, run * u.length);
-        neuron_load_floats(p->o->type, m->data + line * m->lane + at, u.stride, u.length, to + run * u.length);
+        const uint8_t *from = m->data + line * m->lane + at;
+        if (integers)
+            load_bits(p->o->type, from, u.stride, u.length, to);
+        else
+            neuron_load_floats(p->o->type, from, u.stride, u.length, (float *)(void *)to);
         if (!all_written(m, line, at, &u, bytes))
-            sentinels(r, k, lane, run * u.length, &u, at, (uint32_t *)(void *)(to + run * u.length), false);
+            sentinels(r, k, lane, run * u.length, &u, at, to, integers);
     }
+}
+
+void neuron_get(struct run *r, int k, int lane, float *to)
+{
+    get(r, k, lane, (uint32_t *)(void *)to, false);
 }
 
 void neuron_get_bits(struct run *r, int k, int lane, uint32_t *to)
 {
-    const struct place *p = &r->at[k];
-    struct runs u = runs_of(p->o);
-    int64_t line, bytes = isa_type(p->o->type)->bytes;
-    bool sign = isa_type(p->o->type)->class == 'i';
-    struct memory *m = lane_of(r, k, lane, &line);
-    for (int64_t run = 0; run < u.n; run++) {
-        int64_t at = neuron_address(p->o, p->offset, run * u.length);
-        const uint8_t *from = m->data + line * m->lane + at;
-        uint32_t *out = to + run * u.length;
-        for (int64_t i = 0; i < u.length; i++) {
-            uint32_t v = 0;
-            memcpy(&v, from + i * u.stride * bytes, (size_t)bytes);
-            out[i] = !sign ? v : bytes == 1 ? (uint32_t)(int8_t)v : bytes == 2 ? (uint32_t)(int16_t)v : v;
-        }
-        if (!all_written(m, line, at, &u, bytes))
-            sentinels(r, k, lane, run * u.length, &u, at, out, true);
-    }
+    get(r, k, lane, to, true);
 }
 
 /* -- Writing -- */

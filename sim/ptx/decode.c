@@ -250,48 +250,50 @@ static void compare(struct ptx_parse *p, struct ptx_insn *i, const char *name, e
     i->s[0] = ptx_source(p, &p->st.op[first], type);
     i->s[1] = ptx_source(p, &p->st.op[first + 1], type);
     i->nsrc = 2;
+    if (i->op2)
+        i->s[i->nsrc++] = ptx_source(p, &p->st.op[first + 2], PT_PRED);
 }
 
-static void d_setp(struct ptx_parse *p, struct ptx_insn *i)
+/* The comparison's name; what it is combined with, if anything, and how it takes small numbers are noted. */
+static const char *take_comparison(struct ptx_parse *p, struct ptx_insn *i)
 {
     const char *name = take_compare(p, i);
     i->op2 = ptx_take(p, "and") ? '&' : ptx_take(p, "or") ? '|' : ptx_take(p, "xor") ? '^' : 0;
     i->flags |= (uint8_t)(ptx_take(p, "ftz") ? F_FTZ : 0);
+    return name;
+}
+
+static void keep_compare(struct ptx_parse *p, struct ptx_insn *i)
+{
+    struct ptx_op *keep = ptx_new(p, sizeof(ptx_cmp_fn *));
+    memcpy(keep, &i->fn.cmp, sizeof i->fn.cmp);
+    i->more = keep;
+}
+
+static void d_setp(struct ptx_parse *p, struct ptx_insn *i)
+{
+    const char *name = take_comparison(p, i);
     ptx_operands(p, i->op2 ? 4 : 3);
     i->d = ptx_dest_of(p, &p->st.op[0], 0);
     i->d2 = p->st.op[0].second ? ptx_dest_of(p, p->st.op[0].second, 0) : (struct ptx_op){.sink = 1};
     compare(p, i, name, ptx_take_type(p), 1);
-    if (i->op2) {
-        i->s[2] = ptx_source(p, &p->st.op[3], PT_PRED);
-        i->nsrc = 3;
-    }
     bool plain = i->fn.cmp && !i->op2 && i->d2.sink && !(i->flags & F_FTZ);
     i->kind = plain ? K_COMPARE : K_RUN;
     if (!plain) {
-        struct ptx_op *keep = ptx_new(p, sizeof(ptx_cmp_fn *));
-        memcpy(keep, &i->fn.cmp, sizeof i->fn.cmp);
-        i->more = keep;
+        keep_compare(p, i);
         i->fn.run = ptx_run_setp;
     }
 }
 
 static void d_set(struct ptx_parse *p, struct ptx_insn *i)
 {
-    const char *name = take_compare(p, i);
-    i->op2 = ptx_take(p, "and") ? '&' : ptx_take(p, "or") ? '|' : ptx_take(p, "xor") ? '^' : 0;
-    i->flags |= (uint8_t)(ptx_take(p, "ftz") ? F_FTZ : 0);
+    const char *name = take_comparison(p, i);
     enum ptx_type to = ptx_take_type(p);
     ptx_operands(p, i->op2 ? 4 : 3);
     i->type2 = (uint8_t)to;
     i->d = ptx_dest_of(p, &p->st.op[0], ptx_types[to].bytes);
     compare(p, i, name, ptx_take_type(p), 1);
-    if (i->op2) {
-        i->s[2] = ptx_source(p, &p->st.op[3], PT_PRED);
-        i->nsrc = 3;
-    }
-    struct ptx_op *keep = ptx_new(p, sizeof(ptx_cmp_fn *));
-    memcpy(keep, &i->fn.cmp, sizeof i->fn.cmp);
-    i->more = keep;
+    keep_compare(p, i);
     ptx_run_by(i, ptx_run_set);
 }
 

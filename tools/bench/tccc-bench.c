@@ -226,7 +226,7 @@ static bool predict(const struct options *o)
     return true;
 }
 
-static int run(const struct options *o)
+static int run(struct options *o)
 {
     struct bench b = {.o = o};
     int64_t threads = 0, runs = 0, tokens = 0;
@@ -271,9 +271,5 @@ static int run(const struct options *o)
 
 int main(int argc, char **argv)
 {
-    struct options o;
-    int code = options_read(&o, TOOL_B, argc, argv);
-    if (code < 0)
-        code = run(&o);
-    return options_end(&o, code);
+    return options_run(TOOL_B, argc, argv, run);
 }

@@ -20,13 +20,10 @@ static void add_dim(struct onnx_tensor *t, uint64_t v)
 
 static bool read_external(struct onnx_tensor *t, const struct wire_record *entry)
 {
-    const unsigned char *at = entry->payload;
     char key[32] = "", value[512] = "";
-    struct wire_record r;
+    struct wire_record r = {0};
 
-    while (at < entry->end) {
-        if (wire_read_record(&at, entry->end, &r))
-            return false;
+    while (wire_next(&r, entry->payload, entry->end)) {
         char *to = r.number == 1 ? key : value;
         size_t room = r.number == 1 ? sizeof key : sizeof value;
         if (r.wire == WIRE_BYTES && r.number <= 2 && r.value < room) {
@@ -42,19 +39,16 @@ static bool read_external(struct onnx_tensor *t, const struct wire_record *entry
         t->length = strtoull(value, NULL, 10);
         t->has_length = true;
     }
-    return true;
+    return wire_whole(&r);
 }
 
 bool onnx_tensor_read(const struct wire_record *message, struct onnx_tensor *t)
 {
-    const unsigned char *at = message->payload;
-    struct wire_record r;
+    struct wire_record r = {0};
     uint64_t v;
 
     *t = (struct onnx_tensor){.dtype = TCC_NONE, .record = *message};
-    while (at < message->end) {
-        if (wire_read_record(&at, message->end, &r))
-            return false;
+    while (wire_next(&r, message->payload, message->end)) {
         if (r.number == ONNX_TENSOR_DIMS && r.wire == WIRE_VARINT)
             add_dim(t, r.value);
         for (const unsigned char *d = r.payload; r.number == ONNX_TENSOR_DIMS && r.wire == WIRE_BYTES && d < r.end;) {
@@ -71,7 +65,7 @@ bool onnx_tensor_read(const struct wire_record *message, struct onnx_tensor *t)
         if (r.number == ONNX_TENSOR_EXTERNAL && r.wire == WIRE_BYTES && !read_external(t, &r))
             return false;
     }
-    return true;
+    return wire_whole(&r);
 }
 
 /* The bytes of the model's own external data. */
@@ -145,11 +139,10 @@ void onnx_files_close(struct onnx_files *f)
 void onnx_put_tensor(struct onnx_pieces *graph, struct onnx_external *x, const struct onnx_tensor *t, const void *data,
                      size_t bytes, bool owned)
 {
-    const unsigned char *at = t->record.payload;
     struct onnx_pieces body = {0};
-    struct wire_record r;
+    struct wire_record r = {0};
 
-    while (at < t->record.end && !wire_read_record(&at, t->record.end, &r))
+    while (wire_next(&r, t->record.payload, t->record.end))
         if (r.number != ONNX_TENSOR_FLOATS && r.number != ONNX_TENSOR_INTS && r.number != ONNX_TENSOR_RAW &&
             r.number != ONNX_TENSOR_DOUBLES && r.number != ONNX_TENSOR_EXTERNAL)
             onnx_put_record(&body, &r);

@@ -60,17 +60,14 @@ static bool note_captured(struct quant *q, struct names *t, const struct wire_re
 
 static bool captured_by_attribute(struct quant *q, struct names *t, const struct wire_record *attribute, int depth)
 {
-    const unsigned char *at = attribute->payload;
-    struct wire_record r;
+    struct wire_record r = {0};
 
-    while (at < attribute->end) {
-        if (wire_read_record(&at, attribute->end, &r))
-            return false;
+    while (wire_next(&r, attribute->payload, attribute->end)) {
         if (r.wire == WIRE_BYTES && (r.number == ONNX_ATTR_G || r.number == ONNX_ATTR_GRAPHS) &&
             (depth >= MOST_DEPTH || !note_captured(q, t, &r, depth + 1)))
             return false;
     }
-    return true;
+    return wire_whole(&r);
 }
 
 static void capture(struct quant *q, struct names *t, const struct wire_record *name)
@@ -82,58 +79,48 @@ static void capture(struct quant *q, struct names *t, const struct wire_record *
 
 static bool captured_by_node(struct quant *q, struct names *t, const struct wire_record *node, bool reads, int depth)
 {
-    const unsigned char *at = node->payload;
-    struct wire_record r;
+    struct wire_record r = {0};
 
-    while (at < node->end) {
-        if (wire_read_record(&at, node->end, &r))
-            return false;
+    while (wire_next(&r, node->payload, node->end)) {
         if (reads && r.number == ONNX_NODE_INPUT && r.wire == WIRE_BYTES)
             capture(q, t, &r);
         if (r.number == ONNX_NODE_ATTRIBUTE && r.wire == WIRE_BYTES && !captured_by_attribute(q, t, &r, depth))
             return false;
     }
-    return true;
+    return wire_whole(&r);
 }
 
 static bool captured_by_output(struct quant *q, struct names *t, const struct wire_record *info)
 {
-    const unsigned char *at = info->payload;
-    struct wire_record r;
+    struct wire_record r = {0};
 
-    while (at < info->end) {
-        if (wire_read_record(&at, info->end, &r))
-            return false;
+    while (wire_next(&r, info->payload, info->end)) {
         if (r.number == ONNX_VALUE_NAME && r.wire == WIRE_BYTES)
             capture(q, t, &r);
     }
-    return true;
+    return wire_whole(&r);
 }
 
 static bool note_captured(struct quant *q, struct names *t, const struct wire_record *graph, int depth)
 {
-    const unsigned char *at = graph->payload;
-    struct wire_record r;
+    struct wire_record r = {0};
 
-    while (at < graph->end) {
-        if (wire_read_record(&at, graph->end, &r))
-            return false;
+    while (wire_next(&r, graph->payload, graph->end)) {
         if (r.wire != WIRE_BYTES)
             continue;
         if ((r.number == ONNX_GRAPH_NODE && !captured_by_node(q, t, &r, true, depth)) ||
             (r.number == ONNX_GRAPH_OUTPUT && !captured_by_output(q, t, &r)))
             return false;
     }
-    return true;
+    return wire_whole(&r);
 }
 
 /* The value of a Constant node: a tensor as an initialiser has. */
 static bool read_constant(const struct quant_node *n, struct onnx_tensor *t)
 {
-    const unsigned char *at = n->record.payload;
-    struct wire_record r, field;
+    struct wire_record r = {0}, field;
 
-    while (at < n->record.end && !wire_read_record(&at, n->record.end, &r)) {
+    while (wire_next(&r, n->record.payload, n->record.end)) {
         if (r.number != ONNX_NODE_ATTRIBUTE || r.wire != WIRE_BYTES)
             continue;
         for (const unsigned char *a = r.payload; a < r.end;) {
@@ -183,17 +170,14 @@ static bool read_node(struct quant *q, struct names *t, const struct wire_record
 
 static bool read_value(struct quant *q, struct names *t, const struct wire_record *info, bool input)
 {
-    const unsigned char *at = info->payload;
-    struct wire_record r;
+    struct wire_record r = {0};
 
-    while (at < info->end) {
-        if (wire_read_record(&at, info->end, &r))
-            return false;
+    while (wire_next(&r, info->payload, info->end)) {
         int v = r.number == ONNX_VALUE_NAME && r.wire == WIRE_BYTES ? value_of(q, t, quant_text(q, &r)) : -1;
         if (v >= 0)
             *(input ? &q->values[v].input : &q->values[v].output) = true;
     }
-    return true;
+    return wire_whole(&r);
 }
 
 static bool read_initialiser(struct quant *q, struct names *t, const struct wire_record *record)
@@ -319,10 +303,9 @@ void quant_close(struct quant *q)
 /* The attribute's field of that number; false: it has none. */
 static bool find_attribute(const struct quant_node *n, const char *name, uint32_t number, struct wire_record *out)
 {
-    const unsigned char *at = n->record.payload;
-    struct wire_record r, field;
+    struct wire_record r = {0}, field;
 
-    while (at < n->record.end && !wire_read_record(&at, n->record.end, &r)) {
+    while (wire_next(&r, n->record.payload, n->record.end)) {
         bool named = false, found = false;
         if (r.number != ONNX_NODE_ATTRIBUTE || r.wire != WIRE_BYTES)
             continue;
@@ -385,10 +368,9 @@ static int64_t copy_floats(const struct onnx_tensor *t, float *to, int64_t n)
 /* raw_data. */
 static const void *raw_of(const struct onnx_tensor *t, size_t *bytes)
 {
-    const unsigned char *at = t->record.payload;
-    struct wire_record r;
+    struct wire_record r = {0};
 
-    while (at < t->record.end && !wire_read_record(&at, t->record.end, &r))
+    while (wire_next(&r, t->record.payload, t->record.end))
         if (r.number == ONNX_TENSOR_RAW && r.wire == WIRE_BYTES) {
             *bytes = (size_t)r.value;
             return r.payload;

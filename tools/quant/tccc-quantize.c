@@ -255,7 +255,7 @@ static int work(struct quant *q, struct quant_classes *model, struct quant_class
     return code == EXIT_FINE ? report(q, output, model, c) : code;
 }
 
-static int run(const struct options *o)
+static int run(struct options *o)
 {
     struct quant q = {.o = o};
     struct quant_classes model = {0}, c = {0};
@@ -289,9 +289,5 @@ static int run(const struct options *o)
 
 int main(int argc, char **argv)
 {
-    struct options o;
-    int code = options_read(&o, TOOL_Q, argc, argv);
-    if (code < 0)
-        code = run(&o);
-    return options_end(&o, code);
+    return options_run(TOOL_Q, argc, argv, run);
 }

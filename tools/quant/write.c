@@ -81,13 +81,12 @@ const char *quant_put_tensor(struct quant_out *w, const char *name, enum tcc_dty
 
 void quant_put_copy(struct quant_out *w, const struct quant_node *n, const char *const *in)
 {
-    const unsigned char *at = n->record.payload;
     struct onnx_pieces body = {0};
-    struct wire_record r;
+    struct wire_record r = {0};
 
     for (int i = 0; i < n->nin; i++)
         onnx_put_text(&body, ONNX_NODE_INPUT, in[i]);
-    while (at < n->record.end && !wire_read_record(&at, n->record.end, &r))
+    while (wire_next(&r, n->record.payload, n->record.end))
         if (r.number != ONNX_NODE_INPUT)
             onnx_put_record(&body, &r);
     onnx_put_body(&w->nodes, ONNX_GRAPH_NODE, &body);
@@ -147,10 +146,9 @@ static void put_node(struct quant_out *w, int node)
 /* The name that a record of a value or a tensor has; -1: none that is known. */
 static int named(struct quant *q, const struct wire_record *record, uint32_t field)
 {
-    const unsigned char *at = record->payload;
-    struct wire_record r;
+    struct wire_record r = {0};
 
-    while (at < record->end && !wire_read_record(&at, record->end, &r)) {
+    while (wire_next(&r, record->payload, record->end)) {
         if (r.number != field || r.wire != WIRE_BYTES)
             continue;
         const char *name = quant_text(q, &r);

@@ -266,7 +266,7 @@ static int emulate_check(const struct options *o)
     return EXIT_FINE;
 }
 
-static int run(const struct options *o)
+static int run(struct options *o)
 {
     const char *suite = option_text(o, OPT_test_suite, NULL);
 
@@ -296,9 +296,5 @@ static int run(const struct options *o)
 
 int main(int argc, char **argv)
 {
-    struct options o;
-    int code = options_read(&o, TOOL_R, argc, argv);
-    if (code < 0)
-        code = run(&o);
-    return options_end(&o, code);
+    return options_run(TOOL_R, argc, argv, run);
 }

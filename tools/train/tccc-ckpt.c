@@ -359,7 +359,7 @@ static const struct {
                 {"convert", 1, 1, true, convert}, {"average", 1, 1 << 20, true, average},
                 {"export", 2, 2, true, export},   {"adapter", 1, 1, true, adapter}};
 
-static int run(const struct options *o)
+static int run(struct options *o)
 {
     const char *name = o->nwords ? o->words[0] : "";
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
@@ -376,9 +376,5 @@ static int run(const struct options *o)
 
 int main(int argc, char **argv)
 {
-    struct options o;
-    int code = options_read(&o, TOOL_K, argc, argv);
-    if (code < 0)
-        code = run(&o);
-    return options_end(&o, code);
+    return options_run(TOOL_K, argc, argv, run);
 }
