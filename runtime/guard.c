@@ -21,6 +21,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "base/grow.h"
 #include "runtime/rt_int.h"
 
 #include "base/mutant.h"
@@ -61,17 +62,8 @@ static size_t page_bytes(void)
 
 static bool note(struct block b)
 {
-    bool fine = true;
-
     pthread_mutex_lock(&lock);
-    if (nblocks == blocks_room) {
-        size_t room = blocks_room ? 2 * blocks_room : 256;
-        struct block *grown = realloc(blocks, room * sizeof *grown);
-
-        fine = grown != NULL;
-        blocks = fine ? grown : blocks;
-        blocks_room = fine ? room : blocks_room;
-    }
+    bool fine = GROWN(blocks, nblocks, blocks_room, 256);
     if (fine)
         blocks[nblocks++] = b;
     pthread_mutex_unlock(&lock);

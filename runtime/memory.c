@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "runtime/rt_int.h"
 
 void *tcr_alloc(struct tccrt_session *s, uint32_t memory, size_t bytes)
@@ -89,19 +90,12 @@ static int tcr_fill(struct tccrt_session *s, void *to, int byte, size_t bytes)
 
 int tcr_hold(struct tccrt_session *s, struct tcr_held what)
 {
-    if (s->nheld == s->held_room) {
-        size_t room = s->held_room ? 2 * s->held_room : 16;
-        struct tcr_held *grown = realloc(s->held, room * sizeof *grown);
+    if (!GROWN(s->held, s->nheld, s->held_room, 16)) { /* then there is no later */
+        int status = tcr_sync_event(s, TCR_ALL);
 
-        if (!grown) { /* then there is no later */
-            int status = tcr_sync_event(s, TCR_ALL);
-
-            tcr_heap_free(&s->heap, what.data, what.bytes);
-            tccrt_object_unref(what.object);
-            return status;
-        }
-        s->held = grown;
-        s->held_room = room;
+        tcr_heap_free(&s->heap, what.data, what.bytes);
+        tccrt_object_unref(what.object);
+        return status;
     }
     s->held[s->nheld++] = what;
     return TCC_OK;
@@ -159,15 +153,8 @@ int tcr_touch(struct tccrt_session *s, const void *at, size_t bytes, unsigned ho
 
 static int add_view(struct tccrt_session *s, struct tcr_view v)
 {
-    if (s->nviews == s->views_room) {
-        size_t room = s->views_room ? 2 * s->views_room : 8;
-        struct tcr_view *grown = realloc(s->views, room * sizeof *grown);
-
-        if (!grown)
-            return tcr_fail(TCC_EENV, "no memory for a list of tensors");
-        s->views = grown;
-        s->views_room = room;
-    }
+    if (!GROWN(s->views, s->nviews, s->views_room, 8))
+        return tcr_fail(TCC_EENV, "no memory for a list of tensors");
     s->views[s->nviews++] = v;
     return TCC_OK;
 }

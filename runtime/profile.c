@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/grow.h"
 #include "runtime/rt_int.h"
 #include "base/safe.h"
 
@@ -126,18 +127,7 @@ void tcr_profile_free(struct tccrt_session *s)
 /* Room for one more in a list that a run makes longer, up to MAX_EVENTS; false: it stays as it is. */
 static bool more_room(void *list, uint32_t n, uint32_t *room, size_t each)
 {
-    void **at = list;
-
-    if (n == *room && *room < MAX_EVENTS) {
-        uint32_t wanted = *room ? 2 * *room : 1024;
-        void *grown = realloc(*at, wanted * each);
-
-        if (grown) {
-            *at = grown;
-            *room = wanted;
-        }
-    }
-    return n < *room;
+    return n < *room || (*room < MAX_EVENTS && tcc_grow(list, each, room, sizeof *room, 1024));
 }
 
 /* What the session has now, where that is not what it had. */

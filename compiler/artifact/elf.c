@@ -5,6 +5,7 @@
  * Sources: the System V ABI (ELF-64 object file format) and its supplements for instruction sets
  * (compiler/cpu/isa has what differs).
  */
+#include "base/grow.h"
 #include "compiler/artifact/elf_int.h"
 #include "compiler/cpu/isa/isa_int.h"
 #include "base/safe.h"
@@ -52,18 +53,10 @@ struct elf {
 /* Room for one more entry of a growing array; false, and remembered, when there is none. */
 static bool grow(struct elf *elf, void *array, int n, int *cap, size_t size)
 {
-    void **at = array;
-    if (n < *cap)
+    if (n < *cap || tcc_grow(array, size, cap, sizeof *cap, 16))
         return true;
-    int wanted = *cap ? 2 * *cap : 16;
-    void *p = realloc(*at, (size_t)wanted * size);
-    if (!p) {
-        elf->no_memory = true;
-        return false;
-    }
-    *at = p;
-    *cap = wanted;
-    return true;
+    elf->no_memory = true;
+    return false;
 }
 
 struct elf *elf_new(const struct cpu_isa *isa)

@@ -14,6 +14,7 @@
  * A value that goes on is its first one and a register; those that go on by the same steps share one. Loops in one
  * another add to it what is theirs, and take it off again behind them.
  */
+#include "base/grow.h"
 #include "compiler/neuron/neuron_int.h"
 
 #include <stdlib.h>
@@ -225,13 +226,8 @@ static bool put(struct nest *n, const struct neuron_instr *i)
     struct neuron_stream *s = n->r->to;
     if (s->n >= NK_MOST_INSTRUCTIONS)
         nk_refuse(n->r->nk, "more than %d instructions, with loops", NK_MOST_INSTRUCTIONS);
-    if (s->n == s->room) {
-        s->room = s->room ? 2 * s->room : 64;
-        struct neuron_instr *more = realloc(s->code, (size_t)s->room * sizeof *more);
-        if (!more)
-            nk_refuse(n->r->nk, "no memory for a program");
-        s->code = more;
-    }
+    if (!GROWN(s->code, s->n, s->room, 64))
+        nk_refuse(n->r->nk, "no memory for a program");
     s->code[s->n++] = *i;
     return true;
 }

@@ -3,6 +3,7 @@
  * loader.c - batches from arrays in memory, in the sampler's order. On a device with memory of its own the batches of
  * one execution are one tensor, which goes there by one transfer, and each batch a slice of it.
  */
+#include "base/grow.h"
 #include "compiler/trace/trace_int.h"
 
 #include <stdlib.h>
@@ -105,11 +106,7 @@ void trace_loader_free(struct trace_loader *l)
         return;
     drop_blocks(l);
     free(l->blocks);
-    struct trace_loader **at = &l->c->loaders;
-    while (*at && *at != l)
-        at = &(*at)->next;
-    if (*at)
-        *at = l->next;
+    UNLINK(l->c->loaders, l);
     free(l->arrays);
     free(l->order);
     free(l);

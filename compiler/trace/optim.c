@@ -6,6 +6,7 @@
  * names; then each read is replaced by the tensor that stands for the variable, and each write becomes an assignment
  * to it. Rate, step count and scale are tensors like the moments: inputs of the graph, not constants.
  */
+#include "base/grow.h"
 #include "compiler/trace/trace_int.h"
 
 #include <math.h>
@@ -66,39 +67,34 @@ static struct trace_data *initial(const struct ir_state *s)
     return d;
 }
 
-static bool add_slot(struct trace_optimizer *o, const struct ir_state *s)
+/* Takes over the data. */
+static struct trace_tensor *add_slot(struct trace_optimizer *o, const char *name, struct trace_data *data)
 {
     struct slot *more = realloc(o->slots, (size_t)(o->nslots + 1) * sizeof *more);
     if (more)
         o->slots = more;
-    struct slot slot = {more ? strdup(s->name) : NULL, NULL};
-    slot.t = slot.name ? trace_retain(trace_tensor_data(o->c, initial(s))) : NULL;
+    struct slot slot = {more ? strdup(name) : NULL, NULL};
+    if (slot.name)
+        slot.t = trace_retain(trace_tensor_data(o->c, data));
+    else
+        trace_data_unref(data);
     if (!slot.t) {
         free(slot.name);
         trace_no_memory(o->c);
-        return false;
+        return NULL;
     }
     slot.t->temporary = false;
     o->slots[o->nslots++] = slot;
-    return true;
+    return slot.t;
 }
 
 /* Seed and number of the next execution, of which random numbers are a function: a resumed program needs them too. */
 static void add_random(struct trace_optimizer *o)
 {
-    struct slot *more = o->c->status ? NULL : realloc(o->slots, (size_t)(o->nslots + 1) * sizeof *more);
-    struct slot slot = {more ? strdup("train.random") : NULL, NULL};
-    if (more)
-        o->slots = more;
-    slot.t = slot.name ? trace_retain(trace_tensor_data(o->c, trace_data_new(TCC_I64, 1, (int64_t[]){2}))) : NULL;
-    if (!slot.t) {
-        free(slot.name);
-        trace_no_memory(o->c);
-        return;
-    }
-    slot.t->temporary = false;
-    slot.t->random = true;
-    o->slots[o->nslots++] = slot;
+    struct trace_tensor *t =
+        o->c->status ? NULL : add_slot(o, "train.random", trace_data_new(TCC_I64, 1, (int64_t[]){2}));
+    if (t)
+        t->random = true;
 }
 
 static const char *first_error(const struct ir_ctx *ctx)
@@ -131,7 +127,7 @@ static void make_slots(struct trace_optimizer *o, struct ir_ctx *ctx)
     const struct ir_state *s = m->states;
     for (int i = 0; i < o->n; i++)
         s = s->next;
-    for (; s && add_slot(o, s); s = s->next)
+    for (; s && add_slot(o, s->name, initial(s)); s = s->next)
         ;
     add_random(o);
 }
@@ -158,11 +154,7 @@ static void slots_free(struct trace_ctx *c, int n, struct slot *slots)
 
 static void unlink_optimizer(struct trace_optimizer *o)
 {
-    struct trace_optimizer **at = &o->c->optimizers;
-    while (*at && *at != o)
-        at = &(*at)->next;
-    if (*at)
-        *at = o->next;
+    UNLINK(o->c->optimizers, o);
 }
 
 void trace_optimizer_free(struct trace_optimizer *o)
@@ -480,11 +472,7 @@ void trace_scaler_free(struct trace_scaler *s)
 {
     if (!s)
         return;
-    struct trace_scaler **at = &s->c->scalers;
-    while (*at && *at != s)
-        at = &(*at)->next;
-    if (*at)
-        *at = s->next;
+    UNLINK(s->c->scalers, s);
     slots_free(s->c, 2, s->slots);
     free(s);
 }

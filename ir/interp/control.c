@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "ir/interp/interp_int.h"
 
 int interp_bind(struct it_call *c)
@@ -105,15 +106,9 @@ static int set_params(struct loop *l, int64_t iteration)
 
 static int push_scan(struct loop *l, struct scans *s, struct it_value x)
 {
-    if (s->n == s->cap) {
-        int64_t cap = s->cap ? 2 * s->cap : 8;
-        struct it_value *at = realloc(s->at, (size_t)cap * sizeof *at);
-        if (!at) {
-            it_drop(&x);
-            return it_fail(l->c, TCC_EENV, "no memory");
-        }
-        s->at = at;
-        s->cap = cap;
+    if (!GROWN(s->at, s->n, s->cap, 8)) {
+        it_drop(&x);
+        return it_fail(l->c, TCC_EENV, "no memory");
     }
     s->at[s->n++] = x;
     return TCC_OK;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "runtime/ckpt/ckpt_int.h"
 
 #include "base/mutant.h"
@@ -265,15 +266,8 @@ static bool entry(struct parser *p, const char *name)
     struct ckpt_entry *e;
     int seen = 0;
 
-    if (h->nentries == p->room) {
-        int room = p->room ? 2 * p->room : 64;
-        struct ckpt_entry *grown = realloc(h->entries, (size_t)room * sizeof *grown);
-
-        if (!grown)
-            return lacking(p);
-        h->entries = grown;
-        p->room = room;
-    }
+    if (!GROWN(h->entries, h->nentries, p->room, 64))
+        return lacking(p);
     e = &h->entries[h->nentries++];
     *e = (struct ckpt_entry){.name = name};
     if (!take(p, '{'))
@@ -298,15 +292,8 @@ static bool metadata(struct parser *p)
     do {
         struct tccrt_pair pair;
 
-        if (h->nmeta == p->meta_room) {
-            int room = p->meta_room ? 2 * p->meta_room : 16;
-            struct tccrt_pair *grown = realloc(h->meta, (size_t)room * sizeof *grown);
-
-            if (!grown)
-                return lacking(p);
-            h->meta = grown;
-            p->meta_room = room;
-        }
+        if (!GROWN(h->meta, h->nmeta, p->meta_room, 16))
+            return lacking(p);
         if (!(pair.key = string(p)) || !take(p, ':') || !(pair.value = string(p)))
             return bad(p, "__metadata__ must hold strings");
         h->meta[h->nmeta++] = pair;

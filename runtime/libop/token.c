@@ -4,6 +4,7 @@
  * expressions, or the matches of one, or characters. Patterns are POSIX's, as those of regex_full_match: of all matches
  * that begin first, the longest.
  */
+#include "base/grow.h"
 #include "runtime/libop/text_int.h"
 
 struct token {
@@ -18,16 +19,9 @@ struct tokens {
 
 static void add_token(struct tokens *t, int64_t at, int64_t size)
 {
-    if (t->n == t->room) {
-        int64_t room = t->room ? 2 * t->room : 16;
-        struct token *list = realloc(t->list, (size_t)room * sizeof *list);
-
-        if (!list) {
-            t->failed = true;
-            return;
-        }
-        t->list = list;
-        t->room = room;
+    if (!GROWN(t->list, t->n, t->room, 16)) {
+        t->failed = true;
+        return;
     }
     t->list[t->n++] = (struct token){at, size};
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "sim/grow.h"
 #include "sim/nccl/nccl_int.h"
 
 static __thread int depth;
@@ -57,14 +58,8 @@ static struct fake_op *op_for(struct fake_op **list, struct ncclComm *c, void *s
 
 static ncclResult_t add(struct fake_op *op, const struct fake_item *i)
 {
-    if (op->nitems == op->room) {
-        int room = op->room ? 2 * op->room : 4;
-        struct fake_item *grown = realloc(op->items, (size_t)room * sizeof *grown);
-        if (!grown)
-            return fake_say(ncclSystemError, "no memory");
-        op->items = grown;
-        op->room = room;
-    }
+    if (!GROWN(op->items, op->nitems, op->room, 4))
+        return fake_say(ncclSystemError, "no memory");
     op->items[op->nitems] = *i;
     if (i->op >= ncclNumOps)
         op->items[op->nitems].factor = op->comm->factors[i->op - ncclNumOps].value;

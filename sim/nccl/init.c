@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "sim/grow.h"
 #include "sim/nccl/nccl_int.h"
 
 struct fake fake = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -329,11 +330,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t c)
 /* What is under way then ends without results; the others are told nothing. */
 static void leave(struct ncclComm *c)
 {
-    struct ncclComm **at = &fake.comms;
-    while (*at && *at != c)
-        at = &(*at)->next;
-    if (*at)
-        *at = c->next;
+    UNLINK(fake.comms, c);
     c->aborted = true;
     c->magic = 0;
     atomic_store(&c->shared->ranks[c->rank].here, 2);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/grow.h"
 #include "sim/neuron/neuron_int.h"
 
 /* -- Events: a heap by time, then by the order in which they were added -- */
@@ -20,15 +21,9 @@ static bool before(const struct event *a, const struct event *b)
 
 void neuron_event(struct neuron_sim *s, uint64_t time, int kind, int a, uint32_t value, struct transfer *t)
 {
-    if (s->nheap == s->heap_room) {
-        int room = s->heap_room ? 2 * s->heap_room : 256;
-        struct event *more = realloc(s->heap, (size_t)room * sizeof *more);
-        if (!more) {
-            s->out_of_memory = true;
-            return;
-        }
-        s->heap = more;
-        s->heap_room = room;
+    if (!GROWN(s->heap, s->nheap, s->heap_room, 256)) {
+        s->out_of_memory = true;
+        return;
     }
     int k = s->nheap++;
     struct event e = {time, s->order++, kind, a, value, t};

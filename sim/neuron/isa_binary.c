@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/grow.h"
 #include "sim/neuron/isa_int.h"
 
 static const uint8_t magic[8] = {'N', 'E', 'U', 'R', 'O', 'N', 0, 1};
@@ -24,15 +25,9 @@ struct writer {
 
 static void byte(struct writer *w, uint8_t b)
 {
-    if (w->n == w->room) {
-        size_t room = w->room ? 2 * w->room : 4096;
-        uint8_t *more = realloc(w->at, room);
-        if (!more) {
-            w->failed = true;
-            return;
-        }
-        w->at = more;
-        w->room = room;
+    if (!GROWN(w->at, w->n, w->room, 4096)) {
+        w->failed = true;
+        return;
     }
     w->at[w->n++] = b;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/grow.h"
 #include "sim/neuron/isa_int.h"
 
 static const struct {
@@ -260,15 +261,8 @@ void neuron_program_free(struct neuron_program *p)
 
 int neuron_add_tensor(struct neuron_program *p, const struct neuron_tensor *t)
 {
-    if (p->ntensors == p->tensor_room) {
-        int room = p->tensor_room ? 2 * p->tensor_room : 16;
-        struct neuron_tensor *more = room <= 8192 ? realloc(p->tensors, (size_t)room * sizeof *more) : NULL;
-        if (!more)
-            return -1;
-        p->tensors = more;
-        p->tensor_room = room;
-    }
-    char *name = strdup(t->name);
+    bool room = p->ntensors < 8192 && GROWN(p->tensors, p->ntensors, p->tensor_room, 16);
+    char *name = room ? strdup(t->name) : NULL;
     if (!name)
         return -1;
     p->tensors[p->ntensors] = *t;
@@ -365,14 +359,8 @@ struct neuron_program *neuron_with_sizes(const struct neuron_program *p)
 bool neuron_add(struct neuron_program *p, enum neuron_engine e, const struct neuron_instr *i)
 {
     struct neuron_stream *s = &p->stream[e];
-    if (s->n == s->room) {
-        int room = s->room ? 2 * s->room : 64;
-        struct neuron_instr *more = room < 1 << 28 ? realloc(s->code, (size_t)room * sizeof *more) : NULL;
-        if (!more)
-            return false;
-        s->code = more;
-        s->room = room;
-    }
+    if (s->n >= 1 << 27 || !GROWN(s->code, s->n, s->room, 64))
+        return false;
     s->code[s->n++] = *i;
     return true;
 }

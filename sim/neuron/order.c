@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/grow.h"
 #include "sim/neuron/neuron_int.h"
 
 enum { KEPT_SIGNALS = 65536, KEPT_ACCESSES = 512 };
@@ -60,15 +61,9 @@ void neuron_signal_given(struct neuron_sim *s, struct run *r, int stream, int se
         f->n = KEPT_SIGNALS / 2;
         f->dropped += KEPT_SIGNALS / 2;
     }
-    if (f->n == f->room) {
-        size_t room = f->room ? 2 * f->room : 8;
-        struct given *more = realloc(f->list, room * sizeof *more);
-        if (!more) {
-            s->out_of_memory = true;
-            return;
-        }
-        f->list = more;
-        f->room = room;
+    if (!GROWN(f->list, f->n, f->room, 8)) {
+        s->out_of_memory = true;
+        return;
     }
     f->list[f->n++] = (struct given){f->sum, *tells};
     f->sum += value;
@@ -253,14 +248,8 @@ bool neuron_shadow_keep(struct neuron_sim *s, struct bucket *b, const struct acc
 {
     if (b->n >= KEPT_ACCESSES && b->n == b->room)
         forget(s, b);
-    if (b->n == b->room) {
-        int room = b->room ? 2 * b->room : 4;
-        struct access *more = realloc(b->list, (size_t)room * sizeof *more);
-        if (!more)
-            return false;
-        b->list = more;
-        b->room = room;
-    }
+    if (!GROWN(b->list, b->n, b->room, 4))
+        return false;
     b->list[b->n++] = *a;
     return true;
 }

@@ -7,6 +7,7 @@
  */
 #include <stdlib.h>
 
+#include "sim/grow.h"
 #include "sim/ptx/text_int.h"
 
 enum { BULK_LOAD, BULK_STORE, BULK_SHARED };
@@ -240,16 +241,10 @@ bool ptx_bulk_reads(struct ptx_block *b, uint32_t offset, size_t bytes)
 static struct ptx_bulk *new_bulk(struct ptx_warp *w)
 {
     struct ptx_block *lead = w->b->lead;
-    if (lead->nbulk == lead->bulk_room) {
-        int room = lead->bulk_room ? 2 * lead->bulk_room : 32;
-        struct ptx_bulk *grown = realloc(lead->bulk, (size_t)room * sizeof *grown);
-        if (!grown) {
-            w->b->g->no_memory = true;
-            w->b->stop = true;
-            return NULL;
-        }
-        lead->bulk = grown;
-        lead->bulk_room = room;
+    if (!GROWN(lead->bulk, lead->nbulk, lead->bulk_room, 32)) {
+        w->b->g->no_memory = true;
+        w->b->stop = true;
+        return NULL;
     }
     return memset(&lead->bulk[lead->nbulk], 0, sizeof *lead->bulk);
 }

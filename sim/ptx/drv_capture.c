@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/grow.h"
 #include "sim/ptx/drv_int.h"
 
 static __thread int thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
@@ -89,11 +90,7 @@ static bool unjoined(const struct drv_capture *c)
 
 static void leave(struct drv_capture *c)
 {
-    struct drv_capture **at = &drv.captures;
-    while (*at && *at != c)
-        at = &(*at)->next;
-    if (*at)
-        *at = c->next;
+    UNLINK(drv.captures, c);
     c->over = true;
     for (CUstream s = c->ctx->streams; s; s = s->next)
         if (s->capture == c) {

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/grow.h"
 #include "sim/ptx/drv_int.h"
 #include "sim/ptx/ptx_int.h"
 #include "sim/time.h"
@@ -37,16 +38,7 @@ uint64_t drv_draw(void)
 
 bool drv_room(void *list, int n, int *room, size_t each)
 {
-    void **at = list;
-    if (n < *room)
-        return true;
-    int more = *room ? 2 * *room : 16;
-    void *grown = realloc(*at, (size_t)more * each);
-    if (!grown)
-        return false;
-    *at = grown;
-    *room = more;
-    return true;
+    return n < *room || sim_grow(list, each, room, sizeof *room, 16);
 }
 
 CUresult drv_enter(const char *function, int need)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/grow.h"
 #include "sim/ptx/drv_int.h"
 #include "sim/time.h"
 
@@ -63,11 +64,7 @@ API(cuModuleLoadData, NEED_CTX | NEED_QUIET, (CUmodule * m, const void *image), 
 
 void drv_module_drop(CUmodule m)
 {
-    CUmodule *at = &m->ctx->modules;
-    while (*at && *at != m)
-        at = &(*at)->next;
-    if (*at)
-        *at = m->next;
+    UNLINK(m->ctx->modules, m);
     while (m->functions) {
         CUfunction f = m->functions;
         m->functions = f->next;

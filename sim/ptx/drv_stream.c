@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/grow.h"
 #include "sim/ptx/drv_int.h"
 
 static CUstream per_thread(CUcontext ctx)
@@ -155,11 +156,7 @@ API(cuStreamCreateWithPriority, NEED_CTX, (CUstream * stream, unsigned flags, in
 
 void drv_stream_drop(CUstream s)
 {
-    CUstream *at = &s->ctx->streams;
-    while (*at && *at != s)
-        at = &(*at)->next;
-    if (*at)
-        *at = s->next;
+    UNLINK(s->ctx->streams, s);
     if (s->capture) {
         s->capture->broken = true;
         drv_capture_unref(s->capture);
@@ -260,11 +257,7 @@ static void event_clear(CUevent e)
 
 void drv_event_drop(CUevent e)
 {
-    CUevent *at = &e->ctx->events;
-    while (*at && *at != e)
-        at = &(*at)->next;
-    if (*at)
-        *at = e->next;
+    UNLINK(e->ctx->events, e);
     event_clear(e);
     e->magic = 0;
     free(e);

@@ -8,6 +8,7 @@
 #include <fenv.h>
 #include <stdlib.h>
 
+#include "sim/grow.h"
 #include "sim/ptx/ptx_int.h"
 
 static const struct {
@@ -64,15 +65,9 @@ static void no_memory(struct ptx_warp *w)
 
 static bool push_split(struct ptx_warp *w, uint32_t mask, int pc, int rejoin)
 {
-    if (w->nsplit == w->split_room) {
-        int room = w->split_room ? 2 * w->split_room : 64;
-        struct ptx_split *grown = realloc(w->split, (size_t)room * sizeof *grown);
-        if (!grown) {
-            no_memory(w);
-            return false;
-        }
-        w->split = grown;
-        w->split_room = room;
+    if (!GROWN(w->split, w->nsplit, w->split_room, 64)) {
+        no_memory(w);
+        return false;
     }
     w->split[w->nsplit++] = (struct ptx_split){mask, pc, rejoin};
     return true;

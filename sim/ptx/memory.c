@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "sim/grow.h"
 #include "sim/ptx/ptx_int.h"
 
 #define GRAIN 256u
@@ -115,14 +116,8 @@ static int rank(const struct ptx_device *d, uint64_t address)
 
 static bool insert(struct ptx_device *d, struct ptx_alloc *a)
 {
-    if (d->n == d->room) {
-        int room = d->room ? 2 * d->room : 64;
-        struct ptx_alloc **grown = realloc(d->allocs, (size_t)room * sizeof(struct ptx_alloc *));
-        if (!grown)
-            return false;
-        d->allocs = grown;
-        d->room = room;
-    }
+    if (!GROWN(d->allocs, d->n, d->room, 64))
+        return false;
     int at = rank(d, a->base);
     memmove(d->allocs + at + 1, d->allocs + at, (size_t)(d->n++ - at) * sizeof *d->allocs);
     d->allocs[at] = a;
@@ -355,28 +350,30 @@ static void written(struct ptx_device *d, struct ptx_alloc *a, uint64_t at, size
         a->whole = true;
 }
 
-bool ptx_write(struct ptx_device *d, uint64_t to, const void *from, size_t bytes, char *error)
+/* `from` NULL: all are `byte`. */
+static bool put(struct ptx_device *d, uint64_t to, const uint8_t *from, int byte, size_t bytes, char *error)
 {
     if (!ptx_valid(d, to, bytes, error))
         return false;
     for (size_t n = 0, done = 0; done < bytes; done += n) {
         struct ptx_alloc *a = piece(d, to + done, bytes - done, &n);
-        memmove(a->data + (to + done - a->base), (const uint8_t *)from + done, n);
+        if (from)
+            memmove(a->data + (to + done - a->base), from + done, n);
+        else
+            memset(a->data + (to + done - a->base), byte, n);
         written(d, a, to + done, n);
     }
     return true;
 }
 
+bool ptx_write(struct ptx_device *d, uint64_t to, const void *from, size_t bytes, char *error)
+{
+    return !bytes || put(d, to, from, 0, bytes, error);
+}
+
 bool ptx_fill(struct ptx_device *d, uint64_t to, int byte, size_t bytes, char *error)
 {
-    if (!ptx_valid(d, to, bytes, error))
-        return false;
-    for (size_t n = 0, done = 0; done < bytes; done += n) {
-        struct ptx_alloc *a = piece(d, to + done, bytes - done, &n);
-        memset(a->data + (to + done - a->base), byte, n);
-        written(d, a, to + done, n);
-    }
-    return true;
+    return put(d, to, NULL, byte, bytes, error);
 }
 
 bool ptx_read(struct ptx_device *d, void *to, uint64_t from, size_t bytes, char *error)

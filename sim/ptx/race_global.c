@@ -9,6 +9,7 @@
  */
 #include <stdlib.h>
 
+#include "sim/grow.h"
 #include "sim/ptx/ptx_int.h"
 
 /* A record: epoch 12 bits, block 20, thread 10, era 17, atomic 1, bytes 4; 0: none. */
@@ -76,14 +77,8 @@ static struct ptx_flag *flag_at(struct ptx_grid *g, uint64_t address)
     for (int k = 0; k < g->nflags; k++)
         if (g->flags[k].address == address)
             return &g->flags[k];
-    if (g->nflags == g->flag_room) {
-        int room = g->flag_room ? 2 * g->flag_room : 16;
-        struct ptx_flag *grown = realloc(g->flags, (size_t)room * sizeof *grown);
-        if (!grown)
-            return NULL;
-        g->flags = grown;
-        g->flag_room = room;
-    }
+    if (!GROWN(g->flags, g->nflags, g->flag_room, 16))
+        return NULL;
     g->flags[g->nflags] = (struct ptx_flag){.address = address};
     return &g->flags[g->nflags++];
 }

@@ -6,6 +6,7 @@
  */
 #include <stdlib.h>
 
+#include "sim/grow.h"
 #include "sim/ptx/text_int.h"
 
 bool ptx_whole_warp(struct ptx_warp *w, uint32_t mask)
@@ -231,16 +232,10 @@ static struct ptx_mbar *clocks(struct ptx_block *b, uint32_t at)
     for (int k = 0; k < b->nmbars; k++)
         if (b->mbars[k].at == at)
             return &b->mbars[k];
-    if (b->nmbars == b->mbar_room) {
-        int room = b->mbar_room ? 2 * b->mbar_room : 16;
-        struct ptx_mbar *grown = realloc(b->mbars, (size_t)room * sizeof *grown);
-        if (!grown) {
-            b->stop = true;
-            b->g->no_memory = true;
-            return NULL;
-        }
-        b->mbars = grown;
-        b->mbar_room = room;
+    if (!GROWN(b->mbars, b->nmbars, b->mbar_room, 16)) {
+        b->stop = true;
+        b->g->no_memory = true;
+        return NULL;
     }
     struct ptx_mbar *m = &b->mbars[b->nmbars++];
     memset(m, 0, sizeof *m);

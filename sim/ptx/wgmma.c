@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "sim/grow.h"
 #include "sim/ptx/text_int.h"
 #include "sim/time.h"
 
@@ -261,16 +262,10 @@ void ptx_run_wgmma(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
     if (!w->product_fence && w->b->d->config.checks)
         ptx_report(w, PTX_CHECK_ASYNC, 0, 0, "'%s' without a wgmma.fence before it", i->text);
     w->product_fence = true; /* reported once */
-    if (w->nproducts == w->product_room) {
-        int room = w->product_room ? 2 * w->product_room : 16;
-        struct ptx_wgmma *grown = realloc(w->products, (size_t)room * sizeof *grown);
-        if (!grown) {
-            w->b->g->no_memory = true;
-            w->b->stop = true;
-            return;
-        }
-        w->products = grown;
-        w->product_room = room;
+    if (!GROWN(w->products, w->nproducts, w->product_room, 16)) {
+        w->b->g->no_memory = true;
+        w->b->stop = true;
+        return;
     }
     struct ptx_wgmma *m = &w->products[w->nproducts];
     *m = (struct ptx_wgmma){.i = i, .f = f, .frame = w->frame, .group = w->product_group};

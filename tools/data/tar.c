@@ -6,6 +6,7 @@
  * of class numbers .cls (or .txt, a number in digits). Other files are .npy arrays, one a sample. The archive is
  * mapped; sizes are checked against it, so that none can be larger than it.
  */
+#include "base/grow.h"
 #include "tools/data/data_int.h"
 
 #include <stdlib.h>
@@ -106,15 +107,9 @@ static bool add(struct tar *t, char *name, const unsigned char *at, size_t size)
         free(name);
         return true;
     }
-    if (t->n == t->room) {
-        int64_t room = t->room ? 2 * t->room : 256;
-        struct member *grown = realloc(t->members, (size_t)room * sizeof *grown);
-        if (!grown) {
-            free(name);
-            return false;
-        }
-        t->members = grown;
-        t->room = room;
+    if (!GROWN(t->members, t->n, t->room, 256)) {
+        free(name);
+        return false;
     }
     *dot = '\0';
     t->members[t->n++] = (struct member){name, dot + 1, at, size};

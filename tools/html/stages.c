@@ -4,6 +4,7 @@
  * the cost model says, a receive no earlier than its send. What remains is the bubble. Communication takes no time here
  * (tccc-plan has links).
  */
+#include "base/grow.h"
 #include "tools/html/html_int.h"
 
 #include <math.h>
@@ -36,14 +37,8 @@ static const char *kind_of(const json_t *task)
 
 static bool post(struct mail *m, struct sent s)
 {
-    if (m->n == m->room) {
-        size_t room = m->room ? 2 * m->room : 64;
-        struct sent *grown = realloc(m->list, room * sizeof *grown);
-        if (!grown)
-            return false;
-        m->list = grown;
-        m->room = room;
-    }
+    if (!GROWN(m->list, m->n, m->room, 64))
+        return false;
     m->list[m->n++] = s;
     return true;
 }

@@ -3,6 +3,7 @@
  * Records of an ONNX file that is to be written (protobuf: https://protobuf.dev/programming-guides/encoding): a list of
  * pieces of memory, most of which lie in the mapped file that they were read from.
  */
+#include "base/grow.h"
 #include "tools/onnx/onnx_file_int.h"
 
 #include "base/safe.h"
@@ -13,17 +14,11 @@
 
 void onnx_put(struct onnx_pieces *p, const void *at, size_t n, bool owned)
 {
-    if (p->n == p->room) {
-        int room = p->room ? 2 * p->room : 256;
-        struct onnx_piece *grown = realloc(p->at, (size_t)room * sizeof *grown);
-        if (!grown) {
-            p->failed = true;
-            if (owned)
-                free((void *)(uintptr_t)at);
-            return;
-        }
-        p->at = grown;
-        p->room = room;
+    if (!GROWN(p->at, p->n, p->room, 256)) {
+        p->failed = true;
+        if (owned)
+            free((void *)(uintptr_t)at);
+        return;
     }
     p->at[p->n++] = (struct onnx_piece){at, n, owned};
     p->bytes += n;

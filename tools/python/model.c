@@ -5,6 +5,7 @@
  * A model without state has as many sessions as threads call it at once: a call takes one that is free. One with state
  * (a training step, a cache) has one session, and calls take turns. The GIL is given up while the model runs.
  */
+#include "base/grow.h"
 #include "tools/python/model_int.h"
 
 #include <stdlib.h>
@@ -48,15 +49,9 @@ void py_give_session(struct model *m, struct tccrt_session *s)
         PyThread_release_lock(m->lock);
         return;
     }
-    if (m->nfree == m->capacity) {
-        int more = m->capacity ? 2 * m->capacity : 4;
-        struct tccrt_session **list = realloc(m->free_sessions, (size_t)more * sizeof *list);
-        if (!list) {
-            tccrt_session_free(s);
-            return;
-        }
-        m->free_sessions = list;
-        m->capacity = more;
+    if (!GROWN(m->free_sessions, m->nfree, m->capacity, 4)) {
+        tccrt_session_free(s);
+        return;
     }
     m->free_sessions[m->nfree++] = s;
 }

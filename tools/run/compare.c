@@ -8,6 +8,7 @@
  * more than once, as a loop's, are left out. Then the run is observed step by step, and each value that has a
  * counterpart, by its name or its node's, of its type and shape gives a row.
  */
+#include "base/grow.h"
 #include "tools/train/ckpt_tool_int.h"
 #include "tools/html/html_int.h"
 #include "tools/run/run_int.h"
@@ -45,16 +46,10 @@ struct comparison {
 /* Room for one more in a growing list; false: no memory. */
 static bool grow(struct comparison *c, void **list, int n, int *cap, size_t size)
 {
-    if (n < *cap)
+    if (n < *cap || tcc_grow(list, size, cap, sizeof *cap, 64))
         return true;
-    int wanted = *cap ? 2 * *cap : 64;
-    void *more = realloc(*list, (size_t)wanted * size);
-    c->no_memory = c->no_memory || !more;
-    if (!more)
-        return false;
-    *list = more;
-    *cap = wanted;
-    return true;
+    c->no_memory = true;
+    return false;
 }
 
 /* -- The others' values -------------------------------------------------------------------------------------------- */

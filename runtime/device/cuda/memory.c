@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "runtime/device/cuda/cuda_int.h"
 
 static void *pointer(uint64_t at)
@@ -115,14 +116,8 @@ void *cuda_host_alloc(struct tcr_device *d, size_t bytes)
     void *p = NULL;
     int status = cuda_enter(c);
 
-    if (!status && c->nhosts == c->hosts_room) {
-        size_t room = c->hosts_room ? 2 * c->hosts_room : 16;
-        void *grown = realloc(c->hosts, room * sizeof *c->hosts);
-
-        c->hosts = grown ? grown : c->hosts;
-        c->hosts_room = grown ? room : c->hosts_room;
-        status = grown ? TCC_OK : tcr_fail(TCC_EENV, "no memory for a list of pinned memory");
-    }
+    if (!status && !GROWN(c->hosts, c->nhosts, c->hosts_room, 16))
+        status = tcr_fail(TCC_EENV, "no memory for a list of pinned memory");
     if (!status)
         status = CU(c, NULL, cuMemHostAlloc, &p, TCR_ROUND(bytes ? bytes : 1), 0);
     if (cuda_leave(c, status))

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "runtime/device/cuda/cuda_int.h"
 
 /* -- Landings ------------------------------------------------------------------------------------------ */
@@ -24,16 +25,9 @@ static int spare_event(struct tcr_cuda *c, cuda_event *e)
 
 static void keep_event(struct tcr_cuda *c, cuda_event e)
 {
-    if (c->nspare == c->spare_room) {
-        size_t room = c->spare_room ? 2 * c->spare_room : 16;
-        void *grown = realloc(c->spare, room * sizeof *c->spare);
-
-        if (!grown) {
-            c->m->cu->cuEventDestroy_v2(e);
-            return;
-        }
-        c->spare = grown;
-        c->spare_room = room;
+    if (!GROWN(c->spare, c->nspare, c->spare_room, 16)) {
+        c->m->cu->cuEventDestroy_v2(e);
+        return;
     }
     c->spare[c->nspare++] = e;
 }
@@ -82,15 +76,8 @@ static int add_landing(struct tcr_cuda *c, int queue, void *to, const void *from
     cuda_event e;
     int status;
 
-    if (c->nlandings == c->landings_room) {
-        size_t room = c->landings_room ? 2 * c->landings_room : 16;
-        void *grown = realloc(c->landings, room * sizeof *c->landings);
-
-        if (!grown)
-            return tcr_fail(TCC_EENV, "no memory for a list of copies");
-        c->landings = grown;
-        c->landings_room = room;
-    }
+    if (!GROWN(c->landings, c->nlandings, c->landings_room, 16))
+        return tcr_fail(TCC_EENV, "no memory for a list of copies");
     if ((status = spare_event(c, &e)))
         return status;
     if ((status = CU(c, NULL, cuEventRecord, e, c->queues[queue].stream))) {

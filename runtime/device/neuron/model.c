@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "runtime/device/neuron/neuron_int.h"
 #include "base/safe.h"
 
@@ -144,19 +145,8 @@ void neuron_count(struct neuron_counters *s, const struct neuron_counters *c)
 /* For a profile, where one is kept; without memory for it the piece of work has no time there. */
 static void keep_time(struct tcr_neuron *n, const struct tcr_timed *t)
 {
-    struct tcr_timed *grown;
-
-    if (!n->device.timing)
-        return;
-    if (n->ntimed == n->timed_room) {
-        size_t room = n->timed_room ? 2 * n->timed_room : 64;
-
-        if (!(grown = realloc(n->timed, room * sizeof *grown)))
-            return;
-        n->timed = grown;
-        n->timed_room = room;
-    }
-    n->timed[n->ntimed++] = *t;
+    if (n->device.timing && GROWN(n->timed, n->ntimed, n->timed_room, 64))
+        n->timed[n->ntimed++] = *t;
 }
 
 int neuron_timed(struct tcr_device *d, const struct tcr_timed **list, size_t *count)
@@ -215,16 +205,7 @@ void neuron_model_launch(struct tcr_neuron *n, int queue, const struct neuron_co
 
 static void add_mark(struct neuron_trace *t, const struct neuron_mark *m)
 {
-    if (t->n == t->room && t->room < MAX_MARKS) {
-        size_t room = t->room ? 2 * t->room : 1024;
-        struct neuron_mark *grown = realloc(t->list, room * sizeof *grown);
-
-        if (grown) {
-            t->list = grown;
-            t->room = room;
-        }
-    }
-    if (t->n < t->room)
+    if (t->n < t->room || (t->room < MAX_MARKS && GROWN(t->list, t->n, t->room, 1024)))
         t->list[t->n++] = *m;
 }
 

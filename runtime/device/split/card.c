@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/grow.h"
 #include "runtime/device/split/split_int.h"
 
 #define MOST ((size_t)1 << 38)
@@ -159,15 +160,8 @@ static bool gap_for(const struct split_card *c, size_t room, size_t *at, size_t 
 
 static bool insert(struct split_card *c, size_t index, struct block b)
 {
-    if (c->n == c->room) {
-        size_t room = c->room ? 2 * c->room : 64;
-        struct block *grown = realloc(c->blocks, room * sizeof *grown);
-
-        if (!grown)
-            return false;
-        c->blocks = grown;
-        c->room = room;
-    }
+    if (!GROWN(c->blocks, c->n, c->room, 64))
+        return false;
     memmove(c->blocks + index + 1, c->blocks + index, (c->n - index) * sizeof *c->blocks);
     c->blocks[index] = b;
     c->n++;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "runtime/device/split/split_int.h"
 #include "base/draw.h"
 #include "base/mutant.h"
@@ -220,15 +221,8 @@ static int timed_run(struct tcr_split *s, int queue, struct split_op *op)
 
     if (!s->device.timing || status || (op->kind != SPLIT_LAUNCH && op->kind != SPLIT_COPY))
         return status;
-    if (s->ntimed == s->timed_room) {
-        size_t room = s->timed_room ? 2 * s->timed_room : 64;
-        struct tcr_timed *grown = realloc(s->timed, room * sizeof *grown);
-
-        if (!grown)
-            return tcr_fail(TCC_EENV, "no memory for the times of a run");
-        s->timed = grown;
-        s->timed_room = room;
-    }
+    if (!GROWN(s->timed, s->ntimed, s->timed_room, 64))
+        return tcr_fail(TCC_EENV, "no memory for the times of a run");
     s->timed[s->ntimed++] = (struct tcr_timed){.tag = op->tag,
                                                .queue = queue,
                                                .kind = op->kind == SPLIT_COPY ? TCR_TIMED_COPY : TCR_TIMED_LAUNCH,
