@@ -41,59 +41,6 @@ static void dims_end(struct cg *g, struct dim_loops *l)
             em_loop_end(g->e, &l->loop[d]);
 }
 
-/* -- The kernel's later stages on the accumulators ------------------------------------------------ */
-
-static void emit_epilogue(struct cg *g, LLVMValueRef x, LLVMValueRef row, int c, bool first_row, LLVMValueRef acc)
-{
-    struct em *e = g->e;
-    const struct kn_kernel *k = g->c.k;
-    int from = k->stages[0].last;
-    if (first_row) {
-        cg_column_lanes(g, x, c);
-        em_forget(e, from, k->ninsns);
-    } else {
-        for (int i = from; i < k->ninsns; i++)
-            if (g->by_row[i])
-                em_forget(e, i, i + 1);
-    }
-    cg_bind_row(g, row);
-    e->value[k->roles.contraction.reduce] = acc;
-    em_insns(e, from, k->ninsns);
-}
-
-static LLVMValueRef vector_at(struct cg *g, LLVMValueRef base, LLVMValueRef number)
-{
-    return LLVMBuildGEP2(g->e->b, g->vec, base, &number, 1, "");
-}
-
-void cg_epilogue(struct cg *g, LLVMValueRef x, LLVMValueRef r0, int mr, int cv, LLVMValueRef *acc)
-{
-    struct em *e = g->e;
-    if ((int64_t)mr * cv * g->epilogue_cost <= 600) {
-        for (int c = 0; c < cv; c++)
-            for (int r = 0; r < mr; r++)
-                emit_epilogue(g, x, LLVMBuildAdd(e->b, r0, em_i64(e, r), ""), c, r == 0, acc[r * cv + c]);
-    } else {
-        /* A long body would be repeated mr * cv times: rows go around a loop, through memory. */
-        LLVMValueRef buffer = em_alloca(e, g->vec, (int64_t)mr * cv, 64);
-        for (int i = 0; i < mr * cv; i++) {
-            LLVMValueRef p = vector_at(g, buffer, em_i64(e, i));
-            LLVMSetAlignment(LLVMBuildStore(e->b, acc[i], p), g->lanes * tcc_dtype_bytes(g->c.dtype));
-        }
-        struct em_loop l;
-        em_loop_begin(e, &l, em_below(e, em_i64(e, mr)), em_i64(e, 1), "row");
-        LLVMValueRef at = vector_at(g, buffer, LLVMBuildMul(e->b, l.iv, em_i64(e, cv), ""));
-        for (int c = 0; c < cv; c++) {
-            LLVMValueRef v = LLVMBuildLoad2(e->b, g->vec, vector_at(g, at, em_i64(e, c)), "");
-            LLVMSetAlignment(v, g->lanes * tcc_dtype_bytes(g->c.dtype));
-            emit_epilogue(g, x, LLVMBuildAdd(e->b, r0, l.iv, ""), c, true, v);
-        }
-        em_loop_end(e, &l);
-    }
-    em_forget(e, g->c.k->stages[0].last, g->c.k->ninsns);
-    em_set_lanes(e, NULL, 1, NULL);
-}
-
 /* -- Rows ------------------------------------------------------------------------------------------- */
 
 /* Rows whose number is known when compiling, some of them cut by padding. Where tiles cut the rows, whole register
@@ -582,6 +529,21 @@ static struct em_range joined_range(struct cg *g, const struct em_tiles *t, uint
     return em_scale(e, t->at[d], em_expr(e, inner));
 }
 
+/* The column tile that ends with the last columns that are wanted, of `own` columns, and what pads the block behind
+ * it. */
+static void padded_tile(struct cg *g, const struct em_tiles *t, LLVMValueRef hi, int64_t own)
+{
+    struct em *e = g->e;
+    struct em_if f;
+    LLVMValueRef x = em_i64(e, g->c.live - own);
+    em_if_begin(e, &f, LLVMBuildICmp(e->b, LLVMIntSLT, x, hi, ""));
+    set_masks(g, NULL, NULL, (int64_t)CPU_TILE_VECTORS * g->lanes);
+    g->padding = (int)((g->c.ncols - g->c.live) / g->lanes);
+    column_tile(g, t, x, hi, (int)(own / g->lanes));
+    g->padding = 0;
+    em_if_end(e, &f);
+}
+
 static void columns(struct cg *g, const struct em_tiles *t)
 {
     struct em *e = g->e;
@@ -590,6 +552,12 @@ static void columns(struct cg *g, const struct em_tiles *t)
     struct em_if f;
     struct em_range all =
         g->c.block >= 0 ? em_scale(e, t->at[g->c.block], em_i64(e, g->c.width)) : joined_range(g, t, g->c.columns);
+    if (n != g->c.live) {
+        int64_t own = g->c.live % nr ? g->c.live % nr : nr;
+        padded_tile(g, t, all.hi, own);
+        n = g->c.live - own;
+        all = em_cut(e, all, em_below(e, em_i64(e, n)));
+    }
     struct em_parts tiles = em_tiles(e, all, nr);
     LLVMValueRef whole = tiles.rest.lo, hi = all.hi;
     if (n == CT_DYN || n >= nr) {
@@ -622,7 +590,7 @@ static int one_row_vectors(const struct cg *g)
     const struct ct *c = &g->c;
     if (m->registers != 16 || !m->emit.fma || c->depth > 1 || c->nrows != CT_DYN || c->ncols == CT_DYN || c->pack_a ||
         c->pack_b || c->nguards || c->nrowguards || c->period || c->block >= 0 || c->columns != 1u << c->vec ||
-        g->by_passes)
+        c->live != c->ncols || g->by_passes)
         return 0;
     int64_t tile = c->k->schedule.tile[c->vec];
     int cv = CPU_TILE_VECTORS;

@@ -27,6 +27,7 @@ struct cg {
     LLVMValueRef less[CPU_TILE_VECTORS];
     bool *by_row;                    /* per instruction of the later stages: differs between rows of a column */
     bool by_passes;
+    int padding;                     /* vectors behind the current column tile that pad it: stored with it, not summed */
     struct em_range sum;             /* by_passes: points of the sum's outermost loop that this pass takes */
     ir_expr sum_begun;               /* symbol: > 0 when an earlier pass has stored the sum so far */
     int epilogue_cost;               /* rough number of vector instructions per accumulator */
@@ -40,8 +41,6 @@ enum { CG_ALL_ROWS = -1, CG_ONE_ROW = -2, CG_FIRST_ROWS = -3, CG_LAST_ROWS = -4,
 void cg_micro(struct cg *g, LLVMValueRef x, LLVMValueRef r0, int mr, int cv, int64_t start);
 /* g->less of the column tile that starts at x */
 void cg_column_sums(struct cg *g, LLVMValueRef x, int cv);
-/* contract_emit.c: the kernel's later stages on the accumulators, row * cv + vector */
-void cg_epilogue(struct cg *g, LLVMValueRef x, LLVMValueRef r0, int mr, int cv, LLVMValueRef *acc);
 void cg_bind_row(struct cg *g, LLVMValueRef row);
 void cg_bind_column(struct cg *g, LLVMValueRef x);           /* first lane's dims */
 /* lanes are the c-th vector of the column tile that starts at x */

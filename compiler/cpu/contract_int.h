@@ -36,6 +36,8 @@ struct ct_k {
     int64_t n;                       /* extent, or CT_DYN */
     ir_expr ea, eb;                  /* element strides */
     int64_t sa, sb;                  /* the same as constants, or CT_DYN */
+    /* the low part of a dim whose last block is not full: trips in that block, of the loop that counts blocks; else 0 */
+    int64_t last;
     bool unroll;                     /* a row guard depends on it: taps are unrolled in edge tiles */
 };
 
@@ -77,6 +79,7 @@ struct ct {
     int64_t width;                   /* columns per point of `block`; 0: none */
     ir_expr cols;                    /* number of columns */
     int64_t ncols;                   /* or CT_DYN */
+    int64_t live;                    /* those behind, whole vectors, pad the last block: zeros, without a sum */
     int64_t panel, panel_stride;     /* 0, 0: none */
     int64_t vec_sb;                  /* B's stride along columns inside a panel: 1, or B is packed on the fly */
     ir_expr vec_eb;
@@ -84,6 +87,7 @@ struct ct {
     uint32_t extra_m, extra_n, batch;    /* dims with loops of their own */
     int nks;
     struct ct_k ks[CT_MAX_K];        /* outermost first */
+    bool unpadded;                   /* a dim is split whose last block, not full, ends what A or B has */
     int nguards;
     struct ct_guard guards[CT_MAX_GUARDS];
     int nrowguards;
@@ -95,6 +99,9 @@ struct ct {
     /* Decisions that follow from the above and the machine. */
     int lanes;                       /* elements per vector */
     bool pack_a, pack_b;
+    /* of one vector of columns: so many steps take elements of A that the rows beside read, too, which are loaded once
+     * (taps of a row of an image); 0: none */
+    int shared;
     int by_lane;                     /* so many steps take their values of A by lane of one vector a row; 0: none */
     bool shifted;                    /* A's unsigned bytes less 128 are multiplied as signed; B's sums make up for it */
     bool packs_signed;               /* .. and packed so */

@@ -43,11 +43,25 @@ static struct em_span active_rows(struct sum *s)
     return em_span_cut(all, em_span(first, s->mr - last));
 }
 
+/* Points of the low part of a dim, of which the last block has less. */
+static struct em_range in_block(struct sum *s, int level)
+{
+    struct em *e = s->g->e;
+    const struct ct_k *low = &s->g->c.ks[level], *high = s->g->c.ks;
+    while (high->dim != low->dim)
+        high++;
+    LLVMValueRef last = em_i64(e, high->n - 1), at = s->at[high - s->g->c.ks];
+    LLVMValueRef ends = LLVMBuildICmp(e->b, LLVMIntEQ, at, last, "");
+    return em_below(e, LLVMBuildSelect(e->b, ends, em_i64(e, low->last), em_i64(e, low->n), ""));
+}
+
 /* Points of loop `level`: its extent, cut by the guards that hold its variable and no row. */
 static struct em_range bounds(struct sum *s, int level)
 {
     const struct ct *c = &s->g->c;
     struct ir_ctx *ctx = c->ctx;
+    if (c->ks[level].last)
+        return in_block(s, level);
     ir_expr lo = ir_const(ctx, 0), hi = c->ks[level].extent;
     for (int i = 0; i < c->nguards; i++) {
         const struct ct_guard *t = &c->guards[i];
@@ -296,7 +310,8 @@ static void points(struct sum *s, LLVMValueRef a, LLVMValueRef b, struct em_rang
     if (s->sa[level] == CT_DYN || s->sb[level] == CT_DYN)
         u = 1;
     struct em_parts parts = {.whole = all};
-    if (u > 1)
+    bool whole = g->c.ks[level].last && g->c.ks[level].last % u == 0 && g->c.ks[level].n % u == 0;
+    if (u > 1 && !whole)
         parts = em_tiles(e, all, u);
     em_loop_begin(e, &l, parts.whole, em_i64(e, MUTANT(160, u, u + 1)), "k");
     carry(s, &l, active);
@@ -311,7 +326,7 @@ static void points(struct sum *s, LLVMValueRef a, LLVMValueRef b, struct em_rang
     if (n != CT_DYN) {
         for (int64_t i = MUTANT(161, n / u * u, n); i < n; i++)
             cg_sum_step_at(s, level, a, b, i, active);
-    } else if (u > 1) {
+    } else if (u > 1 && !whole) {
         em_loop_begin(e, &l, parts.rest, em_i64(e, 1), "krest");
         carry(s, &l, active);
         LLVMValueRef other = offset_of(s, b, level, l.iv, true);
@@ -417,6 +432,7 @@ static void nest_unrolled(struct sum *s, int level, LLVMValueRef a, LLVMValueRef
     int64_t n = g->c.ks[level].n;
     for (int64_t i = 0; i < n; i++) {
         s->tap[level] = i;
+        s->at[level] = em_i64(e, i);
         LLVMValueRef ai =
             s->sa[level] != CT_DYN ? cg_gepc(g, a, i * s->sa[level]) : offset_of(s, a, level, em_i64(e, i), false);
         LLVMValueRef bi =
@@ -441,6 +457,7 @@ static void nest_points(struct sum *s, int level, LLVMValueRef a, LLVMValueRef b
     struct em_loop l;
     em_loop_begin(e, &l, all, em_i64(e, 1), "k");
     carry(s, &l, em_span(0, s->mr));
+    s->at[level] = l.iv;
     LLVMValueRef right = offset_of(s, b, level, l.iv, true);
     nest(s, level + 1, offset_of(s, a, level, l.iv, false), right);
     carry_end(s, &l, em_span(0, s->mr));
@@ -462,6 +479,7 @@ static void nest(struct sum *s, int level, LLVMValueRef a, LLVMValueRef b)
         return;
     }
     struct em_range all = bounds(s, level);
+    s->at[level] = all.lo;
     if (known_points(all) == 1) {
         nest(s, level + 1, a, b);
         return;
@@ -475,6 +493,7 @@ static void nest(struct sum *s, int level, LLVMValueRef a, LLVMValueRef b)
     em_loop_begin(e, &l, all, em_i64(e, s->part), "part");
     carry(s, &l, em_span(0, s->mr));
     part_begin(s, so_far);
+    s->at[level] = l.iv;
     if (s->part == 1) {
         LLVMValueRef right = offset_of(s, b, level, l.iv, true);
         nest(s, level + 1, offset_of(s, a, level, l.iv, false), right);
@@ -483,6 +502,59 @@ static void nest(struct sum *s, int level, LLVMValueRef a, LLVMValueRef b)
     }
     part_end(s, so_far);
     carry_end(s, &l, em_span(0, s->mr));
+}
+
+/* -- The kernel's later stages on the accumulators -------------------------------------------------- */
+
+static void emit_epilogue(struct cg *g, LLVMValueRef x, LLVMValueRef row, int c, bool first_row, LLVMValueRef acc)
+{
+    struct em *e = g->e;
+    const struct kn_kernel *k = g->c.k;
+    int from = k->stages[0].last;
+    if (first_row) {
+        cg_column_lanes(g, x, c);
+        em_forget(e, from, k->ninsns);
+    } else {
+        for (int i = from; i < k->ninsns; i++)
+            if (g->by_row[i])
+                em_forget(e, i, i + 1);
+    }
+    cg_bind_row(g, row);
+    e->value[k->roles.contraction.reduce] = acc;
+    em_insns(e, from, k->ninsns);
+}
+
+static LLVMValueRef vector_at(struct cg *g, LLVMValueRef base, LLVMValueRef number)
+{
+    return LLVMBuildGEP2(g->e->b, g->vec, base, &number, 1, "");
+}
+
+static void epilogue(struct cg *g, LLVMValueRef x, LLVMValueRef r0, int mr, int cv, LLVMValueRef *acc)
+{
+    struct em *e = g->e;
+    if ((int64_t)mr * cv * g->epilogue_cost <= 600) {
+        for (int c = 0; c < cv; c++)
+            for (int r = 0; r < mr; r++)
+                emit_epilogue(g, x, LLVMBuildAdd(e->b, r0, em_i64(e, r), ""), c, r == 0, acc[r * cv + c]);
+    } else {
+        /* A long body would be repeated mr * cv times: rows go around a loop, through memory. */
+        LLVMValueRef buffer = em_alloca(e, g->vec, (int64_t)mr * cv, 64);
+        for (int i = 0; i < mr * cv; i++) {
+            LLVMValueRef p = vector_at(g, buffer, em_i64(e, i));
+            LLVMSetAlignment(LLVMBuildStore(e->b, acc[i], p), g->lanes * tcc_dtype_bytes(g->c.dtype));
+        }
+        struct em_loop l;
+        em_loop_begin(e, &l, em_below(e, em_i64(e, mr)), em_i64(e, 1), "row");
+        LLVMValueRef at = vector_at(g, buffer, LLVMBuildMul(e->b, l.iv, em_i64(e, cv), ""));
+        for (int c = 0; c < cv; c++) {
+            LLVMValueRef v = LLVMBuildLoad2(e->b, g->vec, vector_at(g, at, em_i64(e, c)), "");
+            LLVMSetAlignment(v, g->lanes * tcc_dtype_bytes(g->c.dtype));
+            emit_epilogue(g, x, LLVMBuildAdd(e->b, r0, l.iv, ""), c, true, v);
+        }
+        em_loop_end(e, &l);
+    }
+    em_forget(e, g->c.k->stages[0].last, g->c.k->ninsns);
+    em_set_lanes(e, NULL, 1, NULL);
 }
 
 /* -- One tile --------------------------------------------------------------------------------------- */
@@ -617,5 +689,8 @@ void cg_micro(struct cg *g, LLVMValueRef x, LLVMValueRef r0, int mr, int cv, int
                                   sum_so_far(g, x, r0, i / cv, i % cv), "");
     for (int i = 0; i < mr * cv && s.shifted; i++)
         s.acc[i] = LLVMBuildSub(e->b, s.acc[i], s.less[i % cv], "");
-    cg_epilogue(g, x, r0, mr, cv, s.acc);
+    int wide = cv + g->padding;
+    for (int i = mr * wide - 1; i >= 0; i--)
+        s.acc[i] = i % wide < cv ? s.acc[i / wide * cv + i % wide] : LLVMConstNull(g->vec);
+    epilogue(g, x, r0, mr, wide, s.acc);
 }

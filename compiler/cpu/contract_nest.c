@@ -101,14 +101,21 @@ static bool add_parts(struct ct *c, int d, int64_t scale, ir_expr var, ir_expr e
     }
     int64_t div = divisor_of(c->off_a, var), other = divisor_of(c->off_b, var), n = ir_const_or(extent, CT_DYN);
     div = other > div ? other : div;
-    if (div < 2 || n == div || ((n == CT_DYN || n % div) && (in_a || in_b)))
+    if (div < 2 || n == div || (n == CT_DYN && (in_a || in_b)))
         return false;
     ir_expr high = ir_iter(c->ctx, "kh", ir_ceildiv(c->ctx, extent, ir_const(c->ctx, div)));
     ir_expr low = ir_iter(c->ctx, "kl", ir_const(c->ctx, div));
     ir_expr both = ir_add(c->ctx, ir_mulc(c->ctx, high, div), low);
     c->off_a = ir_subst(c->ctx, c->off_a, 1, &var, &both);
     c->off_b = ir_subst(c->ctx, c->off_b, 1, &var, &both);
-    return add_parts(c, d, scale * div, high, high->extent) && add_parts(c, d, scale, low, low->extent);
+    int before = c->nks;
+    if (!add_parts(c, d, scale * div, high, high->extent) || !add_parts(c, d, scale, low, low->extent))
+        return false;
+    bool cut = n != CT_DYN && n % div && scale == 1 && c->depth == 1 && c->nks == before + 2;
+    if (cut) /* what pads a block is zero: whole groups of steps where both are padded */
+        c->ks[c->nks - 1].last = in_a || in_b ? n % div : (n % div + 3) / 4 * 4 % div;
+    c->unpadded |= cut && (in_a || in_b);
+    return cut || n == CT_DYN || n % div == 0 || !(in_a || in_b);
 }
 
 /* What the loops of the sum are sorted by, descending: B's stride; symbolic ones count as large and keep their order.
@@ -133,6 +140,10 @@ static bool find_ks(struct ct *c)
             c->ks[j] = c->ks[j - 1];
         c->ks[j] = t;
     }
+    for (int i = 0; i < c->nks; i++)
+        for (int j = i + 1; j < c->nks; j++)
+            if (c->ks[i].last && c->ks[i].dim == c->ks[j].dim)
+                return false; /* blocks are counted inside of one */
     c->ksize = ir_const(c->ctx, 1);
     for (int i = 0; i < c->nks; i++)
         c->ksize = ir_mul(c->ctx, c->ksize, c->ks[i].extent);
@@ -623,6 +634,49 @@ static int steps_by_lane(const struct cpu_machine *m, const struct ct *c)
     return fits && n > 1 ? n : 0;
 }
 
+/* Is what a store stores zero for all `lanes` columns from x on? So it is where they pad a result: a choice by an
+ * expression of the columns' numbers (store_value() of passes/kernel/inline.c). */
+static bool stores_zeros(const struct ct *c, const struct kn_insn *store, int64_t x)
+{
+    const struct kn_kernel *k = c->k;
+    const struct kn_insn *select = &k->insns[store->arg[0]];
+    if (select->code != KN_SCALAR || select->op != IR_select || k->insns[select->arg[0]].code != KN_EXPR)
+        return false;
+    const struct kn_insn *other = &k->insns[select->arg[2]];
+    int64_t in_block = c->block < 0 ? x : x % c->width;
+    ir_expr from[2] = {k->dims[c->vec].var}, to[2];
+    to[0] = ir_addc(c->ctx, ir_iter(c->ctx, "lane", ir_const(c->ctx, c->lanes)), in_block);
+    if (c->block >= 0) {
+        from[1] = k->dims[c->block].var;
+        to[1] = ir_const(c->ctx, x / c->width);
+    }
+    ir_expr inside = ir_subst(c->ctx, k->insns[select->arg[0]].expr, 1 + (c->block >= 0), from, to);
+    return other->code == KN_CONST && other->fvalue == 0 && other->ivalue == 0 &&
+           ir_expr_le(c->ctx, inside, ir_const(c->ctx, 0)) == IR_YES;
+}
+
+/* Columns up to the last vector of which some result is wanted. */
+static int64_t live_columns(const struct ct *c)
+{
+    const struct kn_kernel *k = c->k;
+    int64_t block = c->block < 0 ? c->ncols : c->width, live = c->ncols;
+    if (live == CT_DYN || block % c->lanes || (c->block < 0 && c->columns != 1u << c->vec))
+        return live;
+    for (bool zeros = true; zeros && live > c->ncols - block + c->lanes; live -= zeros ? c->lanes : 0)
+        for (int i = k->stages[0].last; i < k->ninsns && zeros; i++)
+            zeros = k->insns[i].code != KN_STORE || stores_zeros(c, &k->insns[i], live - c->lanes);
+    return live;
+}
+
+/* Where there are 16 registers: with 32, sums are as many as hide what loads take. */
+static int shared_steps(const struct cpu_machine *m, const struct ct *c)
+{
+    enum { ALL = 8, TURN = 4 }; /* steps without a loop, and of a turn (contract_micro.c) */
+    const struct ct_k *last = &c->ks[c->nks - 1];
+    bool shares = m->registers == 16 && c->depth == 1 && !c->pack_a && last->sa > 0 && last->sa == c->row_sa;
+    return !shares ? 0 : last->n == CT_DYN || last->n > ALL ? TURN : (int)last->n;
+}
+
 enum { SHARED_ROWS = 16 }; /* more than these make sums of B's columns worth a loop of their own */
 
 /*
@@ -670,7 +724,7 @@ static bool analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struc
     c->pack_b = c->chain_b || k->insns[c->load_b].nguards || b->dtype != c->dtype || c->vec_sb != 1 ||
                 c->panel_stride == CT_DYN;
     c->pack_a = rough || c->chain_a || a->dtype != c->dtype;
-    if ((together && !ct_dot(c)) || (c->pack_a && c->nguards))
+    if ((together && !ct_dot(c)) || (c->pack_a && c->nguards) || (c->unpadded && (c->pack_a || c->pack_b)))
         return false;
     ct_pack_bytes(m, c);
     if (!c->pack_a && steps_apart(m, c))
@@ -680,6 +734,8 @@ static bool analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struc
     c->pairs = c->shifted && m->dot_bytes_pairs;
     c->columns_first = c->shifted && (c->nrows > SHARED_ROWS || c->extra_m) && !c->nguards && !c->nrowguards;
     c->resume = resumable(c);
+    c->live = live_columns(c);
+    c->shared = shared_steps(m, c);
     /* The columns of B must be walked by packing or by constant steps. */
     if (c->pack_b && c->block >= 0 && c->width % c->lanes)
         return false;

@@ -31,6 +31,8 @@ static double far_row_cost(const struct cpu_machine *m, const struct ct *c, int 
 double ct_step_cost(const struct ct *c, int mr, int cv)
 {
     double a = c->by_lane ? (double)mr / c->by_lane : mr; /* loads of A */
+    if (c->shared && cv == 1)
+        a = (mr + c->shared - 1.) / c->shared;
     double fma = (mr + ct_summed_row(c)) * cv / 2.0, loads = 1.1 * (a + cv) / 2.0,
            cost = 4; /* two loads a cycle are not quite reached */
     if (c->pairs)    /* four instructions for each, two to repeat a value of A and make it signed */
@@ -66,8 +68,10 @@ static int max_rows(const struct cpu_machine *m, const struct ct *c, int cv)
     }
     if (c->square) /* a vector for two rows beside their sums, and two of B */
         mr = 2 * (m->registers - 4) / (2 * cv + 1) / 2 * 2;
-    if (mr > (c->period ? 24 : 16))
-        mr = c->period ? 24 : 16;
+    int most = c->period              ? 24
+               : c->shared && cv == 1 ? 8
+                                      : 16; /* 8: more stand alone in their loop (contract_micro.c) */
+    mr = mr < most ? mr : most;
     if (c->row_sa == CT_DYN && mr > 6 && !c->pack_a)
         mr = 6; /* each row needs an address register */
     while (c->period && mr > 1 && c->period % mr)
@@ -124,7 +128,7 @@ static double tile_cost(const struct cpu_machine *m, const struct ct *c, int cv,
 {
     bool from_far = c->panel && c->nk != CT_DYN && c->ncols != CT_DYN &&
                     (double)c->nk * (double)c->ncols * ct_step_bytes(c) > (double)m->l2 / 2;
-    int64_t nv = c->ncols == CT_DYN ? 64 : (c->ncols + c->lanes - 1) / c->lanes;
+    int64_t nv = c->ncols == CT_DYN ? 64 : (c->live + c->lanes - 1) / c->lanes;
     int most = max_rows(m, c, cv);
     *mr = *mr < most ? *mr : most;
     if (*mr < 1 || (cv > nv && cv > 1) || !cv_allowed(c, cv))

@@ -16,6 +16,7 @@ struct sum {
     int64_t sa[CT_MAX_K], sb[CT_MAX_K];
     ir_expr ea[CT_MAX_K], eb[CT_MAX_K];
     int64_t tap[CT_MAX_K];
+    LLVMValueRef at[CT_MAX_K];       /* where loops of the sum stand */
     int part_level;                  /* loop that parts of the sum are cut from, -1: none */
     int64_t part;                    /* its points a part */
     LLVMValueRef acc[CPU_TILE_SUMS]; /* row * cv + vector */

@@ -79,6 +79,14 @@ static ir_expr first_channel(struct ir_ctx *ctx, ir_expr o, int64_t groups, ir_e
                : ir_mul(ctx, ir_min(ctx, group, ir_const(ctx, groups - 1)), per_in);
 }
 
+/* Floats of several blocks, of which the last is not full: their channels are one dim, whose extent says so. */
+static bool part_filled(const struct ir_node *n, int64_t block)
+{
+    int64_t per_in = ir_const_or(n->in[1].value->type->dim[1], 0);
+    return per_in > block && per_in % block && n->in[0].value->type->dtype == TCC_F32 &&
+           n->in[1].value->type->dtype == TCC_F32;
+}
+
 static bool build_conv(struct kb *k, struct lw_group *g)
 {
     const struct ir_node *n = g->anchor;
@@ -94,7 +102,7 @@ static bool build_conv(struct kb *k, struct lw_group *g)
     lw_outer_index(k, g, idx);
     ir_expr ic = ir_const(ctx, 0);
     bool depthwise = ir_is_value(per_in, 1);
-    bool split = !depthwise && block > 1, after_taps = !depthwise && channels_last(k, x);
+    bool split = !depthwise && block > 1 && !part_filled(n, block), after_taps = !depthwise && channels_last(k, x);
     if (split)
         ic = ir_mulc(ctx, lw_inner_dim(k, ir_ceildiv(ctx, per_in, ir_const(ctx, block)), &inner), block);
     else if (!depthwise && !after_taps)

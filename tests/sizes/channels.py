@@ -16,6 +16,8 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 KINDS = {
+    "nothing": [("Relu", ["a"], "b", {})],
+    "a sum with it": [("HardSwish", ["a"], "h", {}), ("Add", ["h", "a"], "b", {})],
     "local response normalisation": [("LRN", ["a"], "b", {"size": 5})],
     "softmax": [("Softmax", ["a"], "b", {"axis": 1})],
     "norm": [("LpNormalization", ["a"], "b", {"axis": 1, "p": 2})],
@@ -31,20 +33,22 @@ KINDS = {
 
 
 def write(path, kind, draw):
-    n, c, cin, out, high, wide = (
-        draw.choice(x) for x in ([1, 2], [17, 18, 36, 40, 48], [4, 16, 36], [20, 32, 64], range(3, 15), range(3, 15)))
+    n, c, cin, out, high, wide, k = (draw.choice(x) for x in (
+        [1, 2], [8, 17, 18, 24, 36, 40, 48], [1, 3, 4, 16, 24, 36], [5, 8, 20, 24, 32, 64], range(3, 15), range(3, 30), [1, 1, 3, 5]))
+    stride, dilation = (draw.choice([1, 1, 2]) for _ in range(2))
     rng = np.random.default_rng(draw.randrange(1 << 30))
-    weights = {"w": (c, cin, 3, 3), "v": (out, c, 1, 1), "taps": (1, 1, 5, 1)}
+    weights = {"w": (c, cin, 3, 3), "v": (out, c, k, k), "taps": (1, 1, 5, 1)}
     values = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in weights.items()}
     values.update(axis=np.array([1]), places=np.array([2, 3]), flat=np.array([n, 1, c, high * wide]), picture=np.array([n, c, high, wide]))
-    steps = [("Conv", ["x", "w"], "a", {"pads": [1, 1, 1, 1]}), *KINDS[kind], ("Conv", ["b", "v"], "y", {})]
+    last = {"pads": [k // 2 * dilation] * 4, "strides": [stride] * 2, "dilations": [dilation] * 2}
+    steps = [("Conv", ["x", "w"], "a", {"pads": [1, 1, 1, 1]}), *KINDS[kind], ("Conv", ["b", "v"], "y", last)]
     read = {name for _, names, _, _ in steps for name in names}
     graph = helper.make_graph(
         [helper.make_node(op, names, [to], **attrs) for op, names, to, attrs in steps], "g",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, [n, cin, high, wide])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [n, out, high, wide])], [numpy_helper.from_array(v, k) for k, v in values.items() if k in read])
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [n, out, None, None])], [numpy_helper.from_array(v, k) for k, v in values.items() if k in read])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9), path)
-    return f"{n} x {c} ({cin}) x {high} x {wide} to {out}"
+    return f"{n} x {c} ({cin}) x {high} x {wide} to {out}, {k} x {k} taps by steps of {stride}, {dilation} apart"
 
 
 def main():
