@@ -27,7 +27,7 @@ struct cg {
     LLVMValueRef less[CPU_TILE_VECTORS];
     bool *by_row;                    /* per instruction of the later stages: differs between rows of a column */
     bool by_passes;
-    int padding;                     /* vectors behind the current column tile that pad it: stored with it, not summed */
+    int padding;                     /* vectors behind the current column tile that pad it: stored, not summed */
     struct em_range sum;             /* by_passes: points of the sum's outermost loop that this pass takes */
     ir_expr sum_begun;               /* symbol: > 0 when an earlier pass has stored the sum so far */
     int epilogue_cost;               /* rough number of vector instructions per accumulator */

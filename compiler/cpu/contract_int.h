@@ -36,7 +36,7 @@ struct ct_k {
     int64_t n;                       /* extent, or CT_DYN */
     ir_expr ea, eb;                  /* element strides */
     int64_t sa, sb;                  /* the same as constants, or CT_DYN */
-    /* the low part of a dim whose last block is not full: trips in that block, of the loop that counts blocks; else 0 */
+    /* the low part of a dim whose last block is not full: trips in that block, of the loop over blocks; else 0 */
     int64_t last;
     bool unroll;                     /* a row guard depends on it: taps are unrolled in edge tiles */
 };
