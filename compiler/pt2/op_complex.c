@@ -66,6 +66,78 @@ static struct pt2_complex square_root(struct pt2 *p, struct pt2_complex z)
     return z;
 }
 
+static struct pt2_complex sine(struct pt2 *p, struct pt2_complex z)
+{
+    return (struct pt2_complex){imp_formula(p->im, "sin(x) * cosh(y)", z.re, z.im),
+                                imp_formula(p->im, "cos(x) * sinh(y)", z.re, z.im)};
+}
+
+static struct pt2_complex cosine(struct pt2 *p, struct pt2_complex z)
+{
+    return (struct pt2_complex){imp_formula(p->im, "cos(x) * cosh(y)", z.re, z.im),
+                                imp_formula(p->im, "-(sin(x) * sinh(y))", z.re, z.im)};
+}
+
+static struct pt2_complex hyperbolic_sine(struct pt2 *p, struct pt2_complex z)
+{
+    return (struct pt2_complex){imp_formula(p->im, "sinh(x) * cos(y)", z.re, z.im),
+                                imp_formula(p->im, "cosh(x) * sin(y)", z.re, z.im)};
+}
+
+static struct pt2_complex hyperbolic_cosine(struct pt2 *p, struct pt2_complex z)
+{
+    return (struct pt2_complex){imp_formula(p->im, "cosh(x) * cos(y)", z.re, z.im),
+                                imp_formula(p->im, "sinh(x) * sin(y)", z.re, z.im)};
+}
+
+/* (sinh a cosh a + i sin b cos b) / (sinh^2 a + cos^2 b), all of it over cosh^2 a, which may overflow. */
+static struct pt2_complex hyperbolic_tangent(struct pt2 *p, struct pt2_complex z)
+{
+    struct ir_value *t = imp_un(p->im, IR_tanh, z.re), *s = imp_formula(p->im, "square(1 / cosh(x))", z.re);
+    struct ir_value *size = imp_formula(p->im, "square(x) + square(cos(y)) * z", t, z.im, s);
+    return (struct pt2_complex){imp_bin(p->im, IR_div, t, size),
+                                imp_formula(p->im, "sin(x) * cos(x) * y / z", z.im, s, size)};
+}
+
+/* (1 + tanh(z / 2)) / 2 */
+static struct pt2_complex logistic(struct pt2 *p, struct pt2_complex z)
+{
+    z.re = imp_formula(p->im, "x * 0.5", z.re);
+    z.im = imp_formula(p->im, "x * 0.5", z.im);
+    z = hyperbolic_tangent(p, z);
+    return (struct pt2_complex){imp_formula(p->im, "x * 0.5 + 0.5", z.re), imp_formula(p->im, "x * 0.5", z.im)};
+}
+
+bool aten_complex_sin(struct pt2 *p)
+{
+    return unary(p, sine);
+}
+
+bool aten_complex_cos(struct pt2 *p)
+{
+    return unary(p, cosine);
+}
+
+bool aten_complex_sinh(struct pt2 *p)
+{
+    return unary(p, hyperbolic_sine);
+}
+
+bool aten_complex_cosh(struct pt2 *p)
+{
+    return unary(p, hyperbolic_cosine);
+}
+
+bool aten_complex_tanh(struct pt2 *p)
+{
+    return unary(p, hyperbolic_tangent);
+}
+
+bool aten_complex_sigmoid(struct pt2 *p)
+{
+    return unary(p, logistic);
+}
+
 bool aten_complex_exp(struct pt2 *p)
 {
     return unary(p, exponential);
@@ -103,5 +175,51 @@ bool aten_complex_pow(struct pt2 *p)
     z = exponential(p, product);
     z.re = imp_formula(p->im, "select(z, 1, select(y, 0, x))", z.re, no_base, no_power);
     z.im = imp_formula(p->im, "select(y, 0, x)", z.im, no_base);
+    return give(p, &z);
+}
+
+/* The first half of a row times the second, and what is left over behind them. */
+static struct pt2_complex halved(struct pt2 *p, struct pt2_complex z, int axis, int64_t n)
+{
+    ir_expr none = ir_const(p->ctx, 0), half = ir_const(p->ctx, n / 2), last = ir_const(p->ctx, n / 2 * 2);
+    struct ir_value *part[2] = {z.re, z.im}, *first[2], *second[2];
+    for (int k = 0; k < 2; k++) {
+        first[k] = imp_slice1(p->im, part[k], axis, none, half);
+        second[k] = imp_slice1(p->im, part[k], axis, half, half);
+    }
+    struct ir_value *product[2] = {imp_formula(p->im, "x * z - y * u", first[0], first[1], second[0], second[1]),
+                                   imp_formula(p->im, "x * u + y * z", first[0], first[1], second[0], second[1])};
+    for (int k = 0; k < 2 && n % 2; k++) {
+        struct ir_value *both[2] = {product[k], imp_slice1(p->im, part[k], axis, last, ir_const(p->ctx, 1))};
+        product[k] = both[0] && both[1] ? imp_concat(p->im, 2, both, axis) : NULL;
+    }
+    return (struct pt2_complex){product[0], product[1]};
+}
+
+/* Products of rows, by halves; of no elements it is 1. */
+bool aten_complex_prod(struct pt2 *p)
+{
+    struct ir_value *part[2];
+    int64_t axis = 0, n;
+    pt2_ignore(p, "dtype");
+    if (!pt2_parts_of(p, "self", part) || !part[0] || !part[1])
+        return false;
+    bool all = !pt2_given(p, "dim"), keep = pt2_b(p, "keepdim", false);
+    ir_expr count = ir_num_elements(p->ctx, part[0]->type);
+    for (int k = 0; all && k < 2; k++)
+        part[k] = imp_reshape(p->im, part[k], 1, &count);
+    if (!part[0] || !part[1] || (!all && !pt2_axis(p, "dim", 0, imp_rank(part[0]), &axis)))
+        return false;
+    struct pt2_complex z = {part[0], part[1]};
+    if (!imp_rank(z.re))
+        return give(p, &z);
+    if (!ir_is_const(imp_dim(z.re, (int)axis), &n))
+        return imp_unsupported(p->im, "a product of complex numbers whose count is open");
+    for (; n > 1 && z.re && z.im; n = (n + 1) / 2)
+        z = halved(p, z, (int)axis, n);
+    if (!z.re || !z.im)
+        return false;
+    z.re = imp_reduce(p->im, IR_reduce_prod, z.re, 1, &axis, keep);
+    z.im = imp_reduce(p->im, IR_reduce_sum, z.im, 1, &axis, keep);
     return give(p, &z);
 }

@@ -216,7 +216,9 @@ bool aten_complex_copy(struct pt2 *p), aten_complex_div(struct pt2 *p),
                        aten_complex_reciprocal(struct pt2 *p);
 bool aten_complex_exp(struct pt2 *p), aten_complex_log(struct pt2 *p),
                       aten_complex_pow(struct pt2 *p);
-bool aten_complex_sqrt(struct pt2 *p), aten_complex_square(struct pt2 *p);
+bool aten_complex_sqrt(struct pt2 *p), aten_complex_square(struct pt2 *p), aten_complex_prod(struct pt2 *p);
+bool aten_complex_sin(struct pt2 *p), aten_complex_cos(struct pt2 *p), aten_complex_sinh(struct pt2 *p);
+bool aten_complex_cosh(struct pt2 *p), aten_complex_tanh(struct pt2 *p), aten_complex_sigmoid(struct pt2 *p);
 
 /* -- Graphs */
 

@@ -192,6 +192,9 @@ KINKS = {
 for name, f in KINKS.items():
     case(f"kink_{name}", f, whole(5, 6), whole(5, 6), bound=1e-7 if name == "kinks" else None)  # hardsigmoid has 1/6 in float32 there
 
+case("complex_waves", lambda x: (x.sin(), x.cos() * x, x.sinh(), x.cosh(), x.tanh(), x.sigmoid()), c(3, 4))
+case("complex_prod", lambda x, y: (x.prod(1), x.prod(0, keepdim=True), y.prod()), c(3, 5), c(2, 2))
+
 
 def main():
     folder, pattern = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "*"

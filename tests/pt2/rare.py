@@ -152,5 +152,14 @@ case("complex_conv2d", lambda x, w, b: F.conv2d(x, w, b, padding=1), z(1, 2, 4, 
 case("complex_conv_transpose2d", lambda x, w, b: F.conv_transpose2d(x, w, b, 2), z(1, 2, 3, 2), z(2, 3, 2, 2), z(3))
 case("complex_conv_groups", lambda x, w, b: F.conv1d(x, w, b, 2, 1, 2, 2), z(1, 4, 7), z(4, 2, 3), z(4))
 
+# -- Functions and products of complex numbers
+pairs = torch.view_as_real
+for d in (F32, F64):
+    for n in (0, 1, 2, 3, 7):
+        case(f"complex_prod_{n}_{short(d)}", lambda x: [pairs(v) for a in (torch.view_as_complex(x),) for v in (a.prod(1), a.prod(0, keepdim=True), a.prod(-1), a.prod())], t(2, n, 3, 2, dtype=d))
+    case(f"complex_waves_{short(d)}", lambda x: [pairs(v) for a in (torch.view_as_complex(x),) for v in (a.sin(), a.cos(), a.sinh(), a.cosh(), a.tanh(), a.sigmoid(), (a * 30).tanh())], t(4, 5, 2, dtype=d, lo=-3, hi=3))
+case("complex_waves_open", lambda x: [pairs(v) for a in (torch.view_as_complex(x),) for v in (a.sin() + a.cos(), a.tanh().prod(1))], t(4, 3, 2), dynamic=({0: "n"},))
+
+
 if __name__ == "__main__":
     sys.exit(main())
