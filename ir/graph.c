@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "ir/ir_int.h"
+#include "base/mutant.h"
 
 struct ir_module *ir_module_new(struct ir_ctx *ctx, const char *name)
 {
@@ -407,7 +408,7 @@ bool ir_replace(struct ir_node *n, struct ir_value *v)
 {
     if (!v)
         return false;
-    v->name = n->out[0]->name;
+    v->name = MUTANT(405, n->out[0]->name, v->name);
     ir_replace_uses(n->out[0], v);
     ir_remove(n);
     return true;

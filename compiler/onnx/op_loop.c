@@ -5,6 +5,7 @@
  * disagree once more with fresh symbols in those dims.
  */
 #include "compiler/onnx/control_int.h"
+#include "base/mutant.h"
 
 #include <string.h>
 
@@ -50,7 +51,7 @@ static bool refuse_body(struct imp *im, const struct looping *l, const struct im
         if (k < l->ncarried || !ir_is_tensor(t))
             continue;
         for (int j = 0; j < t->rank; j++)
-            dims[j] = ir_is_const(t->dim[j], NULL) ? t->dim[j] : NULL;
+            dims[j] = MUTANT(403, ir_is_const(t->dim[j], NULL), true) ? t->dim[j] : NULL;
         types[k] = imp_fresh_type(im, (enum tcc_dtype)t->dtype, t->rank, dims);
     }
     return imp_attempt_refuse(im, a, b, n, types, outs);

@@ -5,6 +5,7 @@
  * a group's largest number is what a cast to f8e8m0, rounded down, keeps of it.
  */
 #include "passes/legalise/legalise_int.h"
+#include "base/mutant.h"
 
 #include <math.h>
 
@@ -18,7 +19,7 @@ static struct ir_value *scales(struct ir_builder *b, struct ir_value *x, int64_t
     top = ir_build1(b, IR_cast, 1, &top,
                     IR_ATTRS(ir_attr_dtype(IR_ATTR_to, TCC_F8E8M0), ir_attr_s(IR_ATTR_round_mode, "down")));
     struct ir_value *by = ir_constant_f(b, TCC_F32, ldexp(1, -tcc_mx_exponent(to))),
-                    *least = ir_constant_f(b, TCC_F32, ldexp(1, LEAST));
+                    *least = ir_constant_f(b, TCC_F32, ldexp(1, MUTANT(408, LEAST, 0)));
     top = ir_binary(b, IR_mul, ir_cast_to(b, top, TCC_F32), by);
     return ir_binary(b, IR_max, top, least);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Moves of any element type and rank: transpose, gather, concat, expand, select, tile, split, reverse_sequence. */
 #include "runtime/libop/libop_int.h"
+#include "base/mutant.h"
 
 /* y[dims] = x at index . strides */
 static int copy_strided(struct tcc_lib_call *call, const struct tcc_tensor *x, int rank, const int64_t *dims,
@@ -160,7 +161,7 @@ int tccrt_lib_dyn_gather_elements(struct tcc_lib_call *call)
             return call->host->fail(call, TCC_EINDEX, "index %lld is outside [%lld, %lld)",
                                     (long long)lib_get_int(index, i), -(long long)length, (long long)length);
         for (int a = 0; a < x->rank; a++)
-            from += (a == axis ? k : at[a]) * strides[a];
+            from += (a == MUTANT(410, axis, 0) ? k : at[a]) * strides[a];
         if (!lib_copy(y, i, x, from))
             return LIB_NO_MEMORY(call);
         lib_next(x->rank, index->dims, at);
