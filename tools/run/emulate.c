@@ -194,9 +194,17 @@ int emulated_start(const char *path, const char *entry, const char *cpu, struct 
         return TCC_EENV;
     }
     struct emulated *e = *out = calloc(1, sizeof *e);
+    const char *given = getenv("QEMU_LD_PREFIX"); /* the emulator's own name for -L */
     snprintf(sysroot, sizeof sysroot, "/usr/%s", m->debian);
-    char *const argv[] = {(char *)m->emulator, "-L",          sysroot, "-cpu", (char *)(*cpu ? cpu : m->cpu), guest,
-                          (char *)path,        (char *)entry, NULL};
+    char *const argv[] = {(char *)m->emulator,
+                          "-L",
+                          (char *)(given && *given ? given : sysroot),
+                          "-cpu",
+                          (char *)(*cpu ? cpu : m->cpu),
+                          guest,
+                          (char *)path,
+                          (char *)entry,
+                          NULL};
     int status = e ? launch(e, argv, error) : TCC_EENV;
     if (status == TCC_OK)
         status = answer(e, error);
