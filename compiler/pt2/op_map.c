@@ -53,10 +53,13 @@ struct ir_value *pt2_expand_as(struct pt2 *p, struct ir_value *x, const struct i
     return x && like ? imp_expand(p->im, x, imp_rank(like), like->type->dim) : NULL;
 }
 
-/* A number, or a tensor of none of the axes whose type does not decide: a scale of 65536 is none of f16. */
+/* A number, or a tensor of one element whose type does not decide: a scale of 65536 is none of f16. */
 static bool scales(const struct ir_value *v, bool number, enum tcc_dtype type)
 {
-    return number || (imp_rank(v) == 0 && imp_dtype(v) != type);
+    for (int k = 0; k < imp_rank(v); k++)
+        if (!ir_is_value(imp_dim(v, k), 1))
+            return false;
+    return number || imp_dtype(v) != type;
 }
 
 static bool pair_of(struct pt2 *p, const char *first, const char *second, enum tcc_dtype type, bool factors,

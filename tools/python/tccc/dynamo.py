@@ -519,6 +519,9 @@ def _decompositions():
     table = dict(core_aten_decompositions())
     # Its decomposition gives the weights where the op gives the logarithms of their sums, which is what the backward op wants: in eager PyTorch, too.
     table.pop(torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default, None)
+    # Its decomposition takes the logarithm of integers beside 16-bit floats in float32.
+    for form in "Tensor", "Scalar_Self", "Scalar_Other":
+        table.pop(getattr(torch.ops.aten.xlogy, form), None)
     # Theirs take indices below 0 as counted from the end, which the ops themselves refuse.
     for op in torch.ops.aten.index_add, torch.ops.aten.index_copy:
         table.pop(op.default, None)
