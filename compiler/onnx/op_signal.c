@@ -155,17 +155,19 @@ bool onnx_op_center_crop_pad(struct imp *im)
     return imp_out(im, 0, imp_pad(im, imp_slice(im, x, start, size, step), NULL, before, after, "constant"));
 }
 
-/* The same bits as another type of the same width. */
+/* The same bits as another type of the same width, which tf2onnx names otherwise. */
 bool onnx_op_bitcast(struct imp *im)
 {
     struct ir_value *x = imp_tensor(im, 0);
-    enum tcc_dtype to = imp_dtype_of(im, imp_i(im, "to", 0));
+    bool theirs = imp_attr(im, "type") != NULL;
+    int64_t named = imp_i(im, theirs ? "type" : "to", 0);
+    enum tcc_dtype to = imp_dtype_of(im, named);
     if (!x || to == TCC_NONE)
         return false;
     if (onnx_dtype_bits(to) != onnx_dtype_bits(imp_dtype(x)))
         return imp_bad(im, "%s and %s differ in size", tcc_dtype_name(imp_dtype(x)), tcc_dtype_name(to));
     ir_type t = ir_with_dtype(im->ctx, x->type, to);
-    struct ir_node *n = imp_lib(im, "bitcast", 1, &x, 1, &t, NULL);
+    struct ir_node *n = imp_lib(im, "bitcast", 1, &x, 1, &t, theirs ? IR_ATTRS(imp_user_int(im, "to", named)) : NULL);
     return n && imp_out(im, 0, n->out[0]);
 }
 
