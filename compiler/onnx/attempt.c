@@ -10,42 +10,31 @@
 
 void imp_attempt_begin(struct imp *im, struct imp_attempt *a)
 {
-    a->scope = im->scope;
-    a->call = im->call;
-    a->graph = im->graph;
-    a->node = im->node;
-    a->domain = im->domain;
-    a->opset = im->opset;
-    a->outs = im->outs;
-    a->b = im->b;
-    a->refused = im->refused;
-    a->malformed = im->malformed;
-    a->nrefusals = im->refusals.n;
-    a->npadded = im->padded.n;
+    a->before = *im;
     im->malformed = false;
     ir_attempt_begin(im->ctx, &a->errors);
 }
 
-static void go_back(struct imp *im, const struct imp_attempt *a)
+static void go_back(struct imp *im, const struct imp *before)
 {
-    im->scope = a->scope;
-    im->call = a->call;
-    im->graph = a->graph;
-    im->node = a->node;
-    im->domain = a->domain;
-    im->opset = a->opset;
-    im->outs = a->outs;
-    im->b = a->b;
-    im->refused = a->refused;
-    im->refusals.n = a->nrefusals;
-    im->padded.n = a->npadded;
+    im->scope = before->scope;
+    im->call = before->call;
+    im->graph = before->graph;
+    im->node = before->node;
+    im->domain = before->domain;
+    im->opset = before->opset;
+    im->outs = before->outs;
+    im->b = before->b;
+    im->refused = before->refused;
+    im->refusals.n = before->refusals.n;
+    im->padded.n = before->padded.n;
 }
 
 enum imp_outcome imp_attempt_end(struct imp *im, struct imp_attempt *a, bool fine)
 {
     bool malformed = im->malformed;
     ir_attempt_end(im->ctx);
-    im->malformed |= a->malformed;
+    im->malformed |= a->before.malformed;
     if (im->again)
         return IMP_FAILED;
     if (fine && !a->errors.errors)
@@ -56,7 +45,7 @@ enum imp_outcome imp_attempt_end(struct imp *im, struct imp_attempt *a, bool fin
         imp_attempt_tell(im, a);
         return IMP_FAILED;
     }
-    go_back(im, a);
+    go_back(im, &a->before);
     while (im->b.block->last)
         ir_remove(im->b.block->last);
     return IMP_WRONG;

@@ -201,15 +201,7 @@ bool imp_cumulate_opaque(struct imp *im), imp_pad_opaque(struct imp *im), imp_re
 /* What the importer goes back to. */
 struct imp_attempt {
     struct ir_attempt errors;
-    struct imp_scope *scope;
-    struct imp_call *call;
-    const struct onnx_graph *graph;
-    const struct onnx_node *node;
-    const char *domain;
-    int opset, nrefusals, npadded;
-    struct ir_value **outs;
-    struct ir_builder b;
-    bool refused, malformed;
+    struct imp before;
 };
 enum imp_outcome { IMP_FINE, IMP_WRONG, IMP_FAILED };
 /* Around the import of a graph into the region that the builder stands in. WRONG: it makes no sense where it stands,

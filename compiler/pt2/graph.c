@@ -562,20 +562,16 @@ static bool import_node(struct pt2 *p, json_t *node)
     const char *target = target_of(node);
     const struct aten_row *custom = pt2_custom(p, target), *row = custom ? custom : pt2_row(target);
     const struct aten_row *in_place = row ? NULL : pt2_row_in_place(p, target);
-    json_t *outer = p->node;
-    struct pt2_value **outer_made = p->made;
-    struct ir_value **outer_outs = p->outs;
-    ir_expr *outer_exprs = p->out_exprs;
+    const struct pt2 outer = *p;
     if (in_place && in_place->flags & ATEN_VIEW && !(in_place->flags & (ATEN_COPIES | ATEN_KEEPS | ATEN_PASSES))) {
         row = in_place; /* another view of `self`, by the name that the program goes on with */
         in_place = NULL;
     }
-    bool outer_stops = p->no_gradient, outer_reads = p->reads, outer_in_place = p->in_place;
     p->node = node;
     p->made = NULL;
     p->reads = false;
     p->in_place = in_place != NULL;
-    p->no_gradient = pt2_core_stops(p, node) || outer_stops;
+    p->no_gradient = pt2_core_stops(p, node) || outer.no_gradient;
     pt2_core_note(p, node);
     int n = count_outputs(p), errors = ir_nerrors(p->ctx);
     struct ir_value **outs = p->outs = IR_NEWN(p->ctx, n + 1, struct ir_value *);
@@ -592,13 +588,13 @@ static bool import_node(struct pt2 *p, json_t *node)
         return false;
     bool fine = ir_nerrors(p->ctx) == errors && !p->im->again &&
                 bind_outputs(p, node, row ? row : in_place, n, outs, exprs, refused, in_place != NULL);
-    p->node = outer;
-    p->made = outer_made;
-    p->outs = outer_outs;
-    p->out_exprs = outer_exprs;
-    p->no_gradient = outer_stops;
-    p->reads = outer_reads;
-    p->in_place = outer_in_place;
+    p->node = outer.node;
+    p->made = outer.made;
+    p->outs = outer.outs;
+    p->out_exprs = outer.out_exprs;
+    p->no_gradient = outer.no_gradient;
+    p->reads = outer.reads;
+    p->in_place = outer.in_place;
     return fine;
 }
 
@@ -631,8 +627,8 @@ static bool check_outputs(struct pt2 *p, int first, int n, struct pt2_value **ou
     for (int k = 0; k < n; k++) {
         struct ir_value *v = outs[k]->v;
         if (v && ir_is_tensor(v->type) &&
-            (!least || ir_expr_le(p->ctx, ir_num_elements(p->ctx, v->type),
-                                  ir_num_elements(p->ctx, least->v->type)) == IR_YES)) {
+            (!least ||
+             ir_expr_le(p->ctx, ir_num_elements(p->ctx, v->type), ir_num_elements(p->ctx, least->v->type)) == IR_YES)) {
             least = outs[k];
             at = outs + k;
         }
@@ -646,8 +642,8 @@ static bool check_outputs(struct pt2 *p, int first, int n, struct pt2_value **ou
             return imp_unsupported(p->im, "a check in a graph without results");
         struct pt2_value *checked = IR_NEW(p->ctx, struct pt2_value);
         *checked = *least;
-        checked->v = imp_lib_value(p->im, "check", 2, (struct ir_value *[]){least->v, c->holds}, least->v->type, 1,
-                                   &message);
+        checked->v =
+            imp_lib_value(p->im, "check", 2, (struct ir_value *[]){least->v, c->holds}, least->v->type, 1, &message);
         if (!checked->v)
             return false;
         *at = least = checked;

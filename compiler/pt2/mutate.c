@@ -139,11 +139,7 @@ static struct ir_value *view_of(struct pt2 *p, struct pt2_value *v, struct ir_va
 {
     if (!v->row)
         return operand;
-    struct pt2_value *instead = p->instead;
-    struct ir_value *instead_v = p->instead_v, **outs = p->outs;
-    struct pt2_scope *scope = p->scope;
-    int index = p->instead_index;
-    ir_expr *exprs = p->out_exprs;
+    const struct pt2 before = *p;
     p->instead = v->of;
     p->instead_v = operand;
     p->instead_index = v->index;
@@ -151,12 +147,12 @@ static struct ir_value *view_of(struct pt2 *p, struct pt2_value *v, struct ir_va
     p->outs = IR_NEWN(p->ctx, v->count, struct ir_value *);
     p->out_exprs = IR_NEWN(p->ctx, v->count, ir_expr);
     struct ir_value *result = pt2_build(p, v->row, v->node, v->count) ? p->outs[v->index] : NULL;
-    p->instead = instead;
-    p->instead_v = instead_v;
-    p->instead_index = index;
-    p->scope = scope;
-    p->outs = outs;
-    p->out_exprs = exprs;
+    p->instead = before.instead;
+    p->instead_v = before.instead_v;
+    p->instead_index = before.instead_index;
+    p->scope = before.scope;
+    p->outs = before.outs;
+    p->out_exprs = before.out_exprs;
     return v->cuts ? pt2_without_gradient(p, result) : result;
 }
 

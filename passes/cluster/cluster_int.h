@@ -33,4 +33,11 @@ plan_at(struct plan_size s, double samples)
 bool plan_evaluate(struct plan_model *m, const struct plan_cluster *c, const struct plan_layout *l, bool simulate,
                    struct plan_prediction *out, const char **why);
 
+static inline void
+plan_add(struct plan_size *to, struct plan_size s)
+{
+    to->fixed += s.fixed;
+    to->each += s.each;
+}
+
 #endif

@@ -16,12 +16,6 @@ static struct plan_send *send_between(struct plan_model *m, struct plan_cut *u, 
     return &u->sends[u->nsends++];
 }
 
-static void add(struct plan_size *to, struct plan_size s)
-{
-    to->fixed += s.fixed;
-    to->each += s.each;
-}
-
 /* A value goes once to each stage that wants it, to the first segment there that does; each segment sends its part of
  * the gradient. */
 static void add_value(struct plan_model *m, struct plan_cut *u, int *cap, const struct plan_value *v)
@@ -37,11 +31,11 @@ static void add_value(struct plan_model *m, struct plan_cut *u, int *cap, const 
             first_in_segment &= !(other == to && k < i);
         }
         if (first_in_stage && to % stages != from % stages)
-            add(&send_between(m, u, cap, from, to)->forward, v->bytes);
+            plan_add(&send_between(m, u, cap, from, to)->forward, v->bytes);
         else if (first_in_segment)
             send_between(m, u, cap, from, to); /* nothing to send, but something to wait for */
         if (first_in_segment && v->gradient)
-            add(&send_between(m, u, cap, from, to)->backward, v->bytes);
+            plan_add(&send_between(m, u, cap, from, to)->backward, v->bytes);
     }
 }
 

@@ -80,12 +80,6 @@ static struct plan_size bytes_of(const struct counter *k, ir_type t)
     return line(k, bytes_at(k, t, FEW), bytes_at(k, t, 2 * FEW));
 }
 
-static void add(struct plan_size *to, struct plan_size s)
-{
-    to->fixed += s.fixed;
-    to->each += s.each;
-}
-
 /* -- The backward pass, built on a copy ---------------------------------------------------------------------------- */
 
 /* Nodes behind `last` that gradients or loss need, latest first. */
@@ -204,11 +198,11 @@ static void count_operands(struct counter *k, struct plan_item *it, const struct
             it->weights += bytes.fixed;
         bool gathers = n->op == IR_gather && i == 0; /* reads as much as it writes */
         if (!is_fused(v) && !gathers)
-            add(&it->bytes, bytes);
+            plan_add(&it->bytes, bytes);
         if (!source)
-            add(&it->work, bytes);
+            plan_add(&it->work, bytes);
         if (v->def && k->active[v->id] && !source)
-            add(&it->work, bytes);
+            plan_add(&it->work, bytes);
     }
 }
 
@@ -228,11 +222,11 @@ static void count_node(struct counter *k, struct plan_item *it, int i)
         struct plan_size bytes = times(bytes_of(k, n->out[o]->type), part_of(k, n->out[o]));
         bool kept = k->kept[n->out[o]->id];
         if (kept)
-            add(&it->kept, bytes);
+            plan_add(&it->kept, bytes);
         if (kept || !is_fused(n->out[o]))
-            add(&it->bytes, bytes);
-        add(&it->work, bytes);
-        add(&it->work, bytes);
+            plan_add(&it->bytes, bytes);
+        plan_add(&it->work, bytes);
+        plan_add(&it->work, bytes);
     }
 }
 
@@ -347,7 +341,7 @@ static void add_exchanges(struct counter *k, struct plan_part *p, const struct t
         if (item < 0)
             continue;
         p->items[item].exchanges[backward]++;
-        add(&p->items[item].exchanged[backward], times(bytes_of(k, e->value->type), more));
+        plan_add(&p->items[item].exchanged[backward], times(bytes_of(k, e->value->type), more));
     }
 }
 

@@ -40,23 +40,14 @@ static struct ir_value *build(struct grad *g, enum ir_op op, struct ir_value *x,
     return ir_build1(g->b, op, y ? 2 : 1, in, attrs);
 }
 
-/* conv_transpose(d, w) with n's window, to the spatial dims of t. */
-static struct ir_value *transposed(struct grad *g, const struct ir_node *n, struct ir_value *d, struct ir_value *w,
-                                   ir_type t)
+/* op(x, y), conv_transpose or conv_grad_weight, with n's window, to the spatial dims of t. */
+static struct ir_value *windowed(struct grad *g, enum ir_op op, const struct ir_node *n, struct ir_value *x,
+                                 struct ir_value *y, ir_type t)
 {
     struct ir_attr attrs[MAX_ATTRS] = {{0}};
     int count = shared_attrs(n, false, attrs);
     attrs[count] = spatial(t);
-    return d && w ? build(g, IR_conv_transpose, d, w, attrs) : NULL;
-}
-
-static struct ir_value *by_weight(struct grad *g, const struct ir_node *n, struct ir_value *x, struct ir_value *d,
-                                  ir_type weight)
-{
-    struct ir_attr attrs[MAX_ATTRS] = {{0}};
-    int count = shared_attrs(n, false, attrs);
-    attrs[count] = spatial(weight);
-    return x && d ? build(g, IR_conv_grad_weight, x, d, attrs) : NULL;
+    return x && y ? build(g, op, x, y, attrs) : NULL;
 }
 
 /* conv(d, w) with n's window, as long as t, which may be nothing. Behind d is as much padding as the last window needs;
@@ -106,9 +97,9 @@ void grad_rule_conv(struct grad *g, struct ir_node *n)
     give_bias(g, n, d);
     d = ir_cast_to(g->b, d, (enum tcc_dtype)x->type->dtype);
     if (grad_wants(g, n, 0))
-        grad_give(g, n, 0, transposed(g, n, d, w, x->type));
+        grad_give(g, n, 0, windowed(g, IR_conv_transpose, n, d, w, x->type));
     if (grad_wants(g, n, 1))
-        grad_give(g, n, 1, by_weight(g, n, x, d, w->type));
+        grad_give(g, n, 1, windowed(g, IR_conv_grad_weight, n, x, d, w->type));
 }
 
 void grad_rule_conv_transpose(struct grad *g, struct ir_node *n)
@@ -120,7 +111,7 @@ void grad_rule_conv_transpose(struct grad *g, struct ir_node *n)
     if (grad_wants(g, n, 0))
         grad_give(g, n, 0, convolved(g, n, d, w, x->type));
     if (grad_wants(g, n, 1))
-        grad_give(g, n, 1, by_weight(g, n, d, x, w->type));
+        grad_give(g, n, 1, windowed(g, IR_conv_grad_weight, n, d, x, w->type));
 }
 
 /* (x, dy) -> weights w: it is linear in both, and <w', conv_grad_weight(x, dy)> = <dy, conv(x, w')>. */
@@ -128,7 +119,7 @@ void grad_rule_conv_grad_weight(struct grad *g, struct ir_node *n)
 {
     struct ir_value *x = n->in[0].value, *y = n->in[1].value, *d = grad_out(g, n, 0);
     if (grad_wants(g, n, 0))
-        grad_give(g, n, 0, transposed(g, n, y, d, x->type));
+        grad_give(g, n, 0, windowed(g, IR_conv_transpose, n, y, d, x->type));
     if (grad_wants(g, n, 1))
         grad_give(g, n, 1, convolved(g, n, x, d, y->type));
 }

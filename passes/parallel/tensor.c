@@ -30,11 +30,6 @@ struct form {
 
 static struct ir_value *in_form(struct rewriter *w, struct ir_value *old, struct cut c);
 
-static double bytes_of(const struct ir_value *v)
-{
-    return pass_bytes(&(struct pass_sizes){0}, v->type);
-}
-
 static const struct cut whole = {.kind = CUT_WHOLE};
 
 /* -- Forms --------------------------------------------------------------------------------------------------------- */
@@ -92,7 +87,7 @@ static bool is_zero(const struct ir_value *v)
 static double form_cost(struct rewriter *w, struct ir_value *old, struct cut c)
 {
     struct cut now = w->cuts[old->id];
-    double bytes = bytes_of(old);
+    double bytes = cut_bytes(old);
     if (cut_same(now, c) || find_form(w, old, c))
         return 0;
     bool have = now.kind == CUT_WHOLE || find_form(w, old, whole);
@@ -278,9 +273,9 @@ static double run_cost(struct rewriter *w, const struct cut_node *x)
             cost += form_cost(w, n->in[i].value, x->in[i]);
     for (int i = 0; i < n->nout; i++) {
         if (x->out[i].kind != CUT_WHOLE && x->out[i].kind != CUT_PART)
-            cost += bytes_of(n->out[i]) * (w->plan->sequence ? 1 : 2);
+            cost += cut_bytes(n->out[i]) * (w->plan->sequence ? 1 : 2);
         else if (owner && !cut_same(state_cut(w, owner), x->out[i])) /* it is brought back for the variable */
-            cost += 2 * bytes_of(n->out[i]);
+            cost += 2 * cut_bytes(n->out[i]);
     }
     return cost;
 }

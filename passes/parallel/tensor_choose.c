@@ -90,16 +90,11 @@ static void spread(struct chooser *k, struct candidate *c, const struct ir_node 
         see(k, c, n->out[i], x.out[i]);
 }
 
-static double bytes_of(const struct ir_value *v)
-{
-    return pass_bytes(&(struct pass_sizes){0}, v->type);
-}
-
 /* All-reduces of the value; a half: it is gathered. */
 static void exchange(struct chooser *k, struct candidate *c, const struct ir_node *n, const struct ir_value *v,
                      double times)
 {
-    c->bytes += 2 * times * bytes_of(v);
+    c->bytes += 2 * times * cut_bytes(v);
     VEC_PUSH(k->ctx, c->exchanges, (struct tensor_exchange){n, v, times});
 }
 

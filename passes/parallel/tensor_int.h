@@ -110,4 +110,10 @@ struct ir_value *cut_offset(struct rewriter *w, ir_expr size);
 struct ir_value *cut_neutral(struct rewriter *w, struct ir_value *part, ir_type whole, struct cut c,
                              enum cut_kind kind);
 
+static inline double
+cut_bytes(const struct ir_value *v)
+{
+    return pass_bytes(&(struct pass_sizes){0}, v->type);
+}
+
 #endif

@@ -254,7 +254,8 @@ static void stochastic(struct run *r, const struct place *p, int64_t line, int64
     }
 }
 
-void neuron_put(struct run *r, int k, int lane, const float *from)
+/* Floats, or else bits. */
+static void put(struct run *r, int k, int lane, const float *floats, const uint32_t *bits)
 {
     const struct place *p = &r->at[k];
     struct runs u = runs_of(p->o);
@@ -262,29 +263,26 @@ void neuron_put(struct run *r, int k, int lane, const float *from)
     struct memory *m = lane_of(r, k, lane, &line);
     bool random = r->s->c.stochastic && isa_type(p->o->type)->class == 'f' && p->o->type != NEURON_F32;
     for (int64_t run = 0; run < u.n; run++) {
-        int64_t at = neuron_address(p->o, p->offset, run * u.length);
+        int64_t first = run * u.length, at = neuron_address(p->o, p->offset, first);
         uint8_t *to = m->data + line * m->lane + at;
-        if (random)
-            stochastic(r, p, line, run * u.length, u.length, u.stride, to, from + run * u.length);
-        else
-            neuron_store_floats(p->o->type, to, u.stride, u.length, from + run * u.length);
-        mark_runs(r, m, line, at, &u, bytes, r->engine == NEURON_TENSOR);
+        if (floats && random)
+            stochastic(r, p, line, first, u.length, u.stride, to, floats + first);
+        else if (floats)
+            neuron_store_floats(p->o->type, to, u.stride, u.length, floats + first);
+        for (int64_t i = 0; !floats && i < u.length; i++)
+            memcpy(to + i * u.stride * bytes, &bits[first + i], (size_t)bytes); /* little-endian */
+        mark_runs(r, m, line, at, &u, bytes, floats && r->engine == NEURON_TENSOR);
     }
+}
+
+void neuron_put(struct run *r, int k, int lane, const float *from)
+{
+    put(r, k, lane, from, NULL);
 }
 
 void neuron_put_bits(struct run *r, int k, int lane, const uint32_t *from)
 {
-    const struct place *p = &r->at[k];
-    struct runs u = runs_of(p->o);
-    int64_t line, bytes = isa_type(p->o->type)->bytes;
-    struct memory *m = lane_of(r, k, lane, &line);
-    for (int64_t run = 0; run < u.n; run++) {
-        int64_t at = neuron_address(p->o, p->offset, run * u.length);
-        for (int64_t i = 0; i < u.length; i++)
-            memcpy(m->data + line * m->lane + at + i * u.stride * bytes, &from[run * u.length + i],
-                   (size_t)bytes); /* little-endian */
-        mark_runs(r, m, line, at, &u, bytes, false);
-    }
+    put(r, k, lane, NULL, from);
 }
 
 float neuron_column(struct run *r, int k, int lane)

@@ -164,9 +164,8 @@ static int reduction_of(const char *name)
     static const struct {
         const char *name;
         int reduction;
-    } all[] = {
-        {"sum", TCCRT_SUM}, {"avg", TCCRT_AVG}, {"min", TCCRT_MIN}, {"max", TCCRT_MAX}, {"product", TCCRT_PRODUCT},
-        {"and", TCCRT_AND}, {"or", TCCRT_OR},   {"xor", TCCRT_XOR}};
+    } all[] = {{"sum", TCCRT_SUM},         {"avg", TCCRT_AVG}, {"min", TCCRT_MIN}, {"max", TCCRT_MAX},
+               {"product", TCCRT_PRODUCT}, {"and", TCCRT_AND}, {"or", TCCRT_OR},   {"xor", TCCRT_XOR}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (strcmp(all[i].name, name) == 0)
             return all[i].reduction;
@@ -389,28 +388,10 @@ static PyObject *comm_close(PyObject *self, PyObject *unused)
     return Py_NewRef(Py_None);
 }
 
-static PyObject *number(PyObject *self, int (*get)(const struct tccrt_comm *c))
+static PyObject *comm_number(PyObject *self, void *get)
 {
     const struct tccrt_comm *c = py_comm_of(self);
-    return c ? PyLong_FromLong(get(c)) : NULL;
-}
-
-static PyObject *comm_rank(PyObject *self, void *unused)
-{
-    (void)unused;
-    return number(self, tccrt_comm_rank);
-}
-
-static PyObject *comm_size(PyObject *self, void *unused)
-{
-    (void)unused;
-    return number(self, tccrt_comm_size);
-}
-
-static PyObject *comm_local_rank(PyObject *self, void *unused)
-{
-    (void)unused;
-    return number(self, tccrt_comm_local_rank);
+    return c ? PyLong_FromLong(((int (*)(const struct tccrt_comm *))get)(c)) : NULL;
 }
 
 static PyMethodDef methods[] = {
@@ -431,9 +412,9 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL}};
 
 static PyGetSetDef getters[] = {
-    {"rank", comm_rank, NULL, "Number of this process in the group.", NULL},
-    {"size", comm_size, NULL, "Processes in the group.", NULL},
-    {"local_rank", comm_local_rank, NULL, "Number among the processes of this machine.", NULL},
+    {"rank", comm_number, NULL, "Number of this process in the group.", (void *)tccrt_comm_rank},
+    {"size", comm_number, NULL, "Processes in the group.", (void *)tccrt_comm_size},
+    {"local_rank", comm_number, NULL, "Number among the processes of this machine.", (void *)tccrt_comm_local_rank},
     {NULL, NULL, NULL, NULL, NULL}};
 
 static PyType_Spec py_comm_spec = {
@@ -443,7 +424,8 @@ static PyType_Spec py_comm_spec = {
         {Py_tp_dealloc, (void *)comm_free},
         {Py_tp_methods, methods},
         {Py_tp_getset, getters},
-        {Py_tp_doc, (void *)(uintptr_t)"A group of processes; Comm(engine=None, timeout=0, alone=False) is the world."},
+        {Py_tp_doc,
+         (void *)(uintptr_t) "A group of processes; Comm(engine=None, timeout=0, alone=False) is the world."},
         {0, NULL}}};
 
 static PyMethodDef request_methods[] = {
@@ -455,7 +437,7 @@ static PyType_Spec request_spec = {
     "tccc._runtime.Request", sizeof(struct request), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     (PyType_Slot[]){{Py_tp_dealloc, (void *)request_free},
                     {Py_tp_methods, request_methods},
-                    {Py_tp_doc, (void *)(uintptr_t)"A collective call that is under way."},
+                    {Py_tp_doc, (void *)(uintptr_t) "A collective call that is under way."},
                     {0, NULL}}};
 
 int py_comm_setup(PyObject *module)

@@ -15,11 +15,6 @@
 
 #define FP8_MOST 448.0
 
-static bool used(const struct quant_node *n)
-{
-    return n->chosen && !n->excluded;
-}
-
 /* The value in whose place a convolution's result is quantised: it, or what a Relu makes of it alone. */
 static int result_of(const struct quant *q, const struct quant_node *n)
 {
@@ -40,7 +35,7 @@ void quant_want_static(struct quant *q, bool *whole)
         q->values[i].wanted = false;
     for (int i = 0; i < q->nnodes; i++) {
         const struct quant_node *n = &q->nodes[i];
-        if (!used(n))
+        if (!quant_used(n))
             continue;
         q->values[n->in[0]].wanted = true;
         int v = q->mode == QUANT_FP8 || q->trained || strcmp(n->op, "Conv") ? -1 : result_of(q, n);

@@ -72,6 +72,7 @@ struct quant_node {
     float *steps;                /* --trained's, by output; NULL: what it holds says them */
     const double *correction;    /* of its bias, by output; NULL: none */
 };
+static inline bool quant_used(const struct quant_node *n) { return n->chosen && !n->excluded; }
 struct quant {
     const struct options *o;
     struct ir_ctx *ctx;          /* memory */

@@ -14,11 +14,6 @@
 
 #define LEAST 1e-5
 
-static bool used(const struct quant_node *n)
-{
-    return n->chosen && !n->excluded;
-}
-
 /* Do products alone read the value in 8 bits, and over its last axis? Then their inputs; else 0. */
 static int64_t channels_of(const struct quant *q, int value, const bool *whole)
 {
@@ -27,7 +22,7 @@ static int64_t channels_of(const struct quant *q, int value, const bool *whole)
     for (int i = 0; i < q->nnodes; i++) {
         struct quant_weight w;
         const struct quant_node *n = &q->nodes[i];
-        if (!used(n) || n->in[0] != value)
+        if (!quant_used(n) || n->in[0] != value)
             continue;
         if (whole[value] || !quant_weight_of(q, n, &w) || w.conv || (channels && channels != w.k))
             return 0;
@@ -64,7 +59,7 @@ static int largest_weights(struct quant *q, int value, float *most)
 
     for (int i = 0; i < q->nnodes && code == EXIT_FINE; i++) {
         struct quant_weight w;
-        if (!used(&q->nodes[i]) || q->nodes[i].in[0] != value || !quant_weight_of(q, &q->nodes[i], &w))
+        if (!quant_used(&q->nodes[i]) || q->nodes[i].in[0] != value || !quant_weight_of(q, &q->nodes[i], &w))
             continue;
         float *x = quant_columns(q, &w, &code);
         if (!x)
