@@ -16,6 +16,7 @@
 
 #include "passes/parallel/partition.h"
 #include "passes/parallel/stage_order.h"
+#include "passes/parallel/tensor.h"
 #include "passes/train/train.h"
 
 /* -- The cluster --------------------------------------------------------------------------------------------------- */
@@ -71,7 +72,7 @@ struct plan_measure {
 /* What a rank has where tensors are divided among `parts` ranks. */
 struct plan_part {
     int parts;
-    bool sequence;                      /* norms and sums on parts of the sequence */
+    enum tensor_how how;                /* what they divide */
     const char *why;                    /* it can't be; NULL: it can */
     struct plan_item *items;            /* part->n of the model */
     double trained, state;              /* bytes: gradients of the trained parameters, the optimizer's state */
@@ -111,15 +112,15 @@ struct plan_model {
 struct plan_model *plan_model_new(struct ir_module *m, const struct train_options *o);
 
 /* Counted once, then found again. */
-const struct plan_part *plan_part(struct plan_model *m, int parts, bool sequence);
-void plan_set_measure(struct plan_model *m, int parts, bool sequence, struct plan_measure *measure);
+const struct plan_part *plan_part(struct plan_model *m, int parts, enum tensor_how how);
+void plan_set_measure(struct plan_model *m, int parts, enum tensor_how how, struct plan_measure *measure);
 
 /* -- A layout ------------------------------------------------------------------------------------------------------ */
 
 struct plan_layout {
     int partitions, copies, micros;     /* ranks = partitions * copies * parts */
     int parts;                          /* ranks that share tensors, neighbours */
-    bool sequence;                      /* --sequence-parallel */
+    enum tensor_how how;                /* what these divide */
     bool offload_activations, offload_optimizer;
     enum pipeline_kind kind;
     int chunks;                         /* 1F1B_INTERLEAVED; else 1 */
@@ -165,7 +166,7 @@ struct plan_search {
     int ranks;
     int64_t batch;                      /* of all ranks; 0: the model's own for each, else 32 */
     int partitions, micros, zero;       /* 0 (zero: -1): any */
-    int parts, sequence;                /* 0 (sequence: -1): any */
+    int parts, how;                     /* 0: any; -1: of tensors, with and without their sequence */
     int offload;                        /* bits 1: activations, 2: the optimizer's state; -1: where it must be to fit */
     int kind, chunks, active;           /* -1, 0: any */
     int spread;                         /* -1: any */

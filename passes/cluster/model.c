@@ -32,7 +32,7 @@ struct counter {
     int nstates;
     /* Of the parts that are counted: */
     int parts;
-    bool sequence;
+    enum tensor_how how;
     const bool *cut; /* by value id; NULL: there is one part */
 };
 
@@ -40,7 +40,7 @@ struct counter {
 static double part_of(const struct counter *k, const struct ir_value *v)
 {
     bool activation = v->def && !partition_is_source(v->def) && ir_is_tensor(v->type) && v->type->rank > 2;
-    return k->cut && (k->cut[v->id] || (k->sequence && activation)) ? 1.0 / k->parts : 1;
+    return k->cut && (k->cut[v->id] || (k->how == TENSOR_SEQUENCE && activation)) ? 1.0 / k->parts : 1;
 }
 
 static bool is_divided(const struct counter *k, const struct ir_node *n)
@@ -49,7 +49,7 @@ static bool is_divided(const struct counter *k, const struct ir_node *n)
         if (n->in[i].value && k->cut[n->in[i].value->id])
             return true;
     for (int i = 0; k->cut && i < n->nout; i++)
-        if (k->cut[n->out[i]->id] || (k->sequence && part_of(k, n->out[i]) < 1))
+        if (k->cut[n->out[i]->id] || (k->how == TENSOR_SEQUENCE && part_of(k, n->out[i]) < 1))
             return true;
     return false;
 }
@@ -336,8 +336,9 @@ static void add_exchanges(struct counter *k, struct plan_part *p, const struct t
         const struct tensor_exchange *e = &s->exchanges[i];
         int item = k->m->part->item_of[at_top(e->node)->id];
         bool backward = e->times >= 1 && !(e->value->def == e->node);
-        double more =
-            backward && k->sequence ? e->times + 0.5 : e->times; /* gathered once more for the weight's gradient */
+        double more = backward && k->how == TENSOR_SEQUENCE
+                          ? e->times + 0.5
+                          : e->times; /* gathered once more for the weight's gradient */
         if (item < 0)
             continue;
         p->items[item].exchanges[backward]++;
@@ -357,16 +358,16 @@ static bool sequence_divides(const struct counter *k)
     return false;
 }
 
-static struct plan_part *count_part(struct counter *k, int parts, bool sequence)
+static struct plan_part *count_part(struct counter *k, int parts, enum tensor_how how)
 {
     struct plan_part *p = IR_NEW(k->ctx, struct plan_part);
     struct tensor_survey survey = {0};
-    *p = (struct plan_part){.parts = parts, .sequence = sequence};
+    *p = (struct plan_part){.parts = parts, .how = how};
     k->parts = parts;
-    k->sequence = sequence;
-    if (parts > 1 && !tensor_survey(k->x->whole, parts, &survey, &p->why))
+    k->how = how;
+    if (parts > 1 && !tensor_survey(k->x->whole, parts, how, &survey, &p->why))
         return p;
-    if (sequence && !sequence_divides(k)) {
+    if (how == TENSOR_SEQUENCE && !sequence_divides(k)) {
         p->why = "parts of tensors don't divide the sequence";
         return p;
     }
@@ -383,20 +384,20 @@ static struct plan_part *count_part(struct counter *k, int parts, bool sequence)
     return p;
 }
 
-void plan_set_measure(struct plan_model *m, int parts, bool sequence, struct plan_measure *measure)
+void plan_set_measure(struct plan_model *m, int parts, enum tensor_how how, struct plan_measure *measure)
 {
     for (struct plan_part *p = m->parts; p; p = p->next)
-        if (p->parts == parts && p->sequence == sequence)
+        if (p->parts == parts && p->how == how)
             p->measure = measure;
 }
 
-const struct plan_part *plan_part(struct plan_model *m, int parts, bool sequence)
+const struct plan_part *plan_part(struct plan_model *m, int parts, enum tensor_how how)
 {
     struct plan_part **at = &m->parts;
-    while (*at && ((*at)->parts != parts || (*at)->sequence != sequence))
+    while (*at && ((*at)->parts != parts || (*at)->how != how))
         at = &(*at)->next;
     if (!*at)
-        *at = count_part(m->counter, parts, sequence);
+        *at = count_part(m->counter, parts, how);
     (*at)->state = m->trained > 0 ? m->state * (*at)->trained / m->trained : 0;
     return *at;
 }
@@ -438,7 +439,7 @@ struct plan_model *plan_model_new(struct ir_module *module, const struct train_o
     list_sizes(k);
     find_active(k);
     m->counter = k;
-    m->parts = count_part(k, 1, false);
+    m->parts = count_part(k, 1, TENSOR_PARAMETERS);
     m->trained = m->parts->trained;
     list_values(k);
     add_loss(k);

@@ -615,7 +615,7 @@ bool plan_evaluate(struct plan_model *m, const struct plan_cluster *c, const str
     struct plan_layout whole = *given, *l = &whole;
     struct sim_context x = {.m = m, .c = c, .l = l};
     l->parts = l->parts ? l->parts : 1;
-    x.part = plan_part(m, l->parts, l->sequence);
+    x.part = plan_part(m, l->parts, l->how);
     *why = x.part->why;
     if (*why)
         return false;

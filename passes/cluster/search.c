@@ -103,7 +103,8 @@ static void try_micros(struct finder *f, struct plan_layout l)
 {
     int64_t own = l.batch / l.copies;
     for (int m = 1; m <= own && m <= MOST_MICROS; m++) {
-        if (own % m || (f->s->micros && m != f->s->micros) || (f->m->micros == 1 && m > 1))
+        if (own % m || (f->s->micros && m != f->s->micros) || (f->m->micros == 1 && m > 1) ||
+            (l.how >= TENSOR_CONTEXT && m > 1))
             continue;
         l.micros = m;
         try_schedules(f, l);
@@ -128,22 +129,24 @@ static void try_all(struct finder *f)
 {
     struct plan_search *s = f->s;
     for (int t = 1; t <= s->ranks && t <= MOST_PARTS; t++)
-        for (int sequence = 0; sequence <= (t > 1); sequence++) {
-            if (s->ranks % t || (s->parts && t != s->parts) || (t > 1 && s->sequence >= 0 && sequence != s->sequence))
+        for (int how = 0; how <= (t > 1 ? TENSOR_EXPERTS : 0); how++) {
+            bool other = t > 1 && (s->how < 0 ? how > TENSOR_SEQUENCE : how != s->how);
+            if (s->ranks % t || (s->parts && t != s->parts) || other)
                 continue;
-            const struct plan_part *part = plan_part(f->m, t, sequence);
+            const struct plan_part *part = plan_part(f->m, t, (enum tensor_how)how);
             if (part->why) {
                 s->considered++;
                 s->impossible++;
                 s->why = s->why ? s->why : part->why;
                 continue;
             }
-            for (int p = 1; p <= s->ranks / t && p <= MOST_PARTITIONS; p++)
+            int most = how >= TENSOR_CONTEXT ? 1 : MOST_PARTITIONS; /* such steps have no stages */
+            for (int p = 1; p <= s->ranks / t && p <= most; p++)
                 if (s->ranks / t % p == 0 && (!s->partitions || p == s->partitions))
                     try_copies(f, (struct plan_layout){.partitions = p,
                                                        .copies = s->ranks / t / p,
                                                        .parts = t,
-                                                       .sequence = sequence,
+                                                       .how = (enum tensor_how)how,
                                                        .chunks = 1,
                                                        .active = s->active});
         }

@@ -21,6 +21,14 @@
 
 struct tensor_plan;
 
+/* What the ranks of a group divide. */
+enum tensor_how {
+    TENSOR_PARAMETERS,           /* --tensor-parallel */
+    TENSOR_SEQUENCE,             /* --tensor-parallel --sequence-parallel */
+    TENSOR_CONTEXT,              /* --context-parallel */
+    TENSOR_EXPERTS               /* --expert-parallel */
+};
+
 /*
  * Chooses which parameters are cut, by what `train`, a function of the module, computes. NULL after a diagnostic:
  * nothing can be cut, or something has a size that `parts` doesn't divide. Lives in the context.
@@ -38,7 +46,7 @@ struct tensor_plan *tensor_choose_experts(struct ir_func *train, int parts);
  */
 struct tensor_exchange { const struct ir_node *node; const struct ir_value *value; double times; };
 struct tensor_survey { bool *cut; int nexchanges; struct tensor_exchange *exchanges; };
-bool tensor_survey(struct ir_func *train, int parts, struct tensor_survey *out, const char **why);
+bool tensor_survey(struct ir_func *train, int parts, enum tensor_how how, struct tensor_survey *out, const char **why);
 /* Rewrites all functions and pipelines of the module for one rank, and its state variables, whose types become those of
  * a part. False after a diagnostic. */
 bool tensor_apply(struct ir_module *m, const struct tensor_plan *plan);

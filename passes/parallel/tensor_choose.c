@@ -8,6 +8,8 @@
  */
 #include "passes/parallel/tensor_int.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -314,7 +316,6 @@ static bool choose(struct chooser *k)
     bool any = false;
     if (!heads_divide(k))
         return false;
-    find_trained(k);
     find_all(k);
     int nexchanges = 0;
     for (int i = 0; i < k->found.n; i++)
@@ -342,30 +343,36 @@ static bool choose(struct chooser *k)
     return any;
 }
 
-static struct chooser chooser_new(struct ir_func *train, int parts, bool sequence)
+static struct chooser chooser_new(struct ir_func *train, int parts, enum tensor_how how)
 {
     struct ir_module *m = train->module;
     struct tensor_plan *plan = IR_NEW(m->ctx, struct tensor_plan);
-    *plan = (struct tensor_plan){.m = m, .parts = parts, .sequence = sequence};
+    *plan = (struct tensor_plan){
+        .m = m, .parts = parts, .sequence = how == TENSOR_SEQUENCE, .context = how == TENSOR_CONTEXT};
+    plan->inputs = IR_NEWN(m->ctx, train->body->nparams + 1, struct cut_input);
     for (const struct ir_state *s = m->states; s; s = s->next)
         plan->nstates = s->index >= plan->nstates ? s->index + 1 : plan->nstates;
     plan->cuts = IR_NEWN(m->ctx, plan->nstates + 1, struct cut);
-    return (struct chooser){.ctx = m->ctx, .f = train, .plan = plan};
+    struct chooser k = {.ctx = m->ctx, .f = train, .plan = plan};
+    find_trained(&k);
+    return k;
 }
 
 /* -- The sequence (--context-parallel) ------------------------------------------------------------------------- */
 
-static struct tensor_plan *cannot_cut(struct chooser *k, const struct candidate *c)
+/* The graph can't be divided: in words for who asks what a rank would do, else in a message. */
+static bool cannot(struct chooser *k, const struct ir_where *where, const char *why, const char *message, ...)
 {
-    struct ir_where where = {.file = k->plan->m->name};
-    if (c && c->undivided)
-        ir_error(k->ctx, &c->at->where,
-                 "--context-parallel=%d does not divide a sequence of %s: give its length (--dim)", k->plan->parts,
-                 ir_expr_text(k->ctx, c->undivided));
-    else
-        ir_error(k->ctx, &where, "--context-parallel=%d: there is no %s", k->plan->parts,
-                 c ? "input that has the axis of attention's sequence" : "attention");
-    return NULL;
+    struct ir_where file = {.file = k->plan->m->name};
+    char text[512];
+    va_list ap;
+    va_start(ap, message);
+    vsnprintf(text, sizeof text, message, ap);
+    va_end(ap);
+    k->why = why;
+    if (!k->survey)
+        ir_error(k->ctx, where ? where : &file, "%s", text);
+    return false;
 }
 
 /* Inputs that have the axis of the queries of some attention. */
@@ -382,28 +389,62 @@ static void add_inputs(struct chooser *k, const struct candidate *c)
     }
 }
 
-struct tensor_plan *tensor_choose_context(struct ir_func *train, int parts)
+/* What a survey is to know of what the ranks exchange besides: `times` all-reduces of the value. */
+static void survey_exchange(struct chooser *k, const struct ir_node *n, const struct ir_value *v, double times)
 {
-    struct chooser k = chooser_new(train, parts, false);
-    const struct candidate *last = NULL;
-    k.plan->context = true;
-    k.plan->inputs = IR_NEWN(k.ctx, train->body->nparams + 1, struct cut_input);
-    find_trained(&k);
-    IR_EACH_NODE(n, train->body) {
-        struct cut c = {CUT_PART, 2, ir_const(k.ctx, 1)};
+    if (k->survey)
+        k->survey->exchanges[k->survey->nexchanges++] = (struct tensor_exchange){n, v, times};
+}
+
+static void survey_cuts(struct chooser *k, const struct candidate *c)
+{
+    for (int i = 0; i < c->values.n && k->survey; i++)
+        k->survey->cut[c->values.at[i]->id] = true;
+}
+
+/* Gradients of parameters that are whole are added up. */
+static void survey_gradients(struct chooser *k)
+{
+    IR_EACH_NODE(n, k->f->body)
+        if (is_parameter(n) && k->plan->cuts[ir_state_of(n)->index].kind != CUT_PART && ir_has_uses(n->out[0]))
+            survey_exchange(k, n->out[0]->uses->user, n->out[0], 1);
+}
+
+static bool choose_context(struct chooser *k)
+{
+    bool any = false;
+    IR_EACH_NODE(n, k->f->body) {
+        struct cut c = {CUT_PART, 2, ir_const(k->ctx, 1)};
         if (ir_op_info(n->op)->kind != IR_K_ATTENTION)
             continue;
-        last = find(&k, n->in[0].value, c);
-        if (!cut_size(k.plan, n->in[0].value->type->dim[2], c)) {
-            struct candidate bad = {.undivided = n->in[0].value->type->dim[2], .at = n};
-            return cannot_cut(&k, &bad);
+        any = true;
+        if (!cut_size(k->plan, n->in[0].value->type->dim[2], c))
+            return cannot(k, &n->where, "the ranks don't divide the sequence",
+                          "--context-parallel=%d does not divide a sequence of %s: give its length (--dim)",
+                          k->plan->parts, ir_expr_text(k->ctx, n->in[0].value->type->dim[2]));
+        const struct candidate *found = find(k, n->in[0].value, c);
+        add_inputs(k, found);
+        survey_cuts(k, found);
+        for (int i = 1; i < 3; i++) { /* there; and back, with the gradients */
+            survey_exchange(k, n, n->in[i].value, 0.5);
+            survey_exchange(k, n, n->in[i].value, 1);
         }
-        add_inputs(&k, last);
     }
-    if (!k.plan->ninputs)
-        return cannot_cut(&k, last);
+    if (!k->plan->ninputs)
+        return cannot(k, NULL, any ? "the sequence is no axis of an input" : "there is no attention",
+                      "--context-parallel=%d: there is no %s", k->plan->parts,
+                      any ? "input that has the axis of attention's sequence" : "attention");
+    survey_gradients(k);
+    return true;
+}
+
+struct tensor_plan *tensor_choose_context(struct ir_func *train, int parts)
+{
+    struct chooser k = chooser_new(train, parts, TENSOR_CONTEXT);
     struct ir_where where = {.file = k.plan->m->name};
     const char *names = "";
+    if (!choose_context(&k))
+        return NULL;
     for (int i = 0; i < k.plan->ninputs; i++)
         names = ir_internf(k.ctx, "%s%s'%s' (axis %d)", names, i ? ", " : "", k.plan->inputs[i].name,
                            k.plan->inputs[i].c.axis);
@@ -436,6 +477,13 @@ static void take_experts(struct chooser *k, const struct candidate *c)
     }
 }
 
+/* Tokens that go to the experts of a product, or come from them: of operand and result the smaller one. */
+static void survey_tokens(struct chooser *k, const struct ir_node *n, int parameter)
+{
+    const struct ir_value *in = n->in[1 - parameter].value, *out = n->out[0];
+    survey_exchange(k, n, bytes_of(in) < bytes_of(out) ? in : out, 1.0 / k->plan->parts); /* there and back */
+}
+
 /* Parameters of products of which there are as many as experts; false after a message. */
 static bool find_experts(struct chooser *k)
 {
@@ -447,57 +495,67 @@ static bool find_experts(struct chooser *k)
             struct cut c = {CUT_PART, v->type->rank - 3, ir_const(k->ctx, 1)};
             if (!s || !(s->flags & IR_STATE_PARAM) || c.axis < 0 || ir_is_value(v->type->dim[c.axis], 1))
                 continue;
-            if (!cut_size(k->plan, v->type->dim[c.axis], c) || cut_padding(k->plan, v->type->dim[c.axis], c)) {
-                ir_error(k->ctx, &n->where, "--expert-parallel=%d does not divide the %s experts", k->plan->parts,
-                         ir_expr_text(k->ctx, v->type->dim[c.axis]));
-                return false;
-            }
-            take_experts(k, find(k, v, c));
+            if (!cut_size(k->plan, v->type->dim[c.axis], c) || cut_padding(k->plan, v->type->dim[c.axis], c))
+                return cannot(k, &n->where, "the ranks don't divide the experts",
+                              "--expert-parallel=%d does not divide the %s experts", k->plan->parts,
+                              ir_expr_text(k->ctx, v->type->dim[c.axis]));
+            const struct candidate *found = find(k, v, c);
+            take_experts(k, found);
+            survey_cuts(k, found);
+            survey_tokens(k, n, i);
             any = true;
         }
     }
-    if (!any)
-        ir_error(k->ctx, &(struct ir_where){.file = k->plan->m->name},
-                 "--expert-parallel=%d: there are no experts: no product of a parameter with an axis of its own for "
-                 "them",
-                 k->plan->parts);
-    return any;
+    return any || cannot(k, NULL, "there are no experts",
+                         "--expert-parallel=%d: there are no experts: no product of a parameter with an axis of its "
+                         "own for them",
+                         k->plan->parts);
+}
+
+/* A batch whose size is open is one that the ranks divide, for who only asks. */
+static bool choose_experts(struct chooser *k)
+{
+    struct tensor_plan *p = k->plan;
+    const struct ir_block *body = k->f->body;
+    ir_expr samples = NULL;
+    if (!find_experts(k))
+        return false;
+    for (int i = 0; i < body->nparams; i++) {
+        const struct ir_value *v = body->params[i];
+        struct cut c = {CUT_PART, 0, ir_const(k->ctx, 1)};
+        if (!v->name || !ir_is_tensor(v->type) || !v->type->rank || (samples && v->type->dim[0] != samples))
+            continue;
+        samples = v->type->dim[0];
+        bool is_open = k->survey && !ir_is_const(samples, &(int64_t){0});
+        if (!cut_size(p, samples, c) && !is_open)
+            return cannot(k, NULL, "the ranks don't divide the batch",
+                          "--expert-parallel=%d does not divide a batch of %s: give its size (--dim)", p->parts,
+                          ir_expr_text(k->ctx, samples));
+        p->inputs[p->ninputs++] = (struct cut_input){v->name, c};
+        if (k->survey)
+            survey_cuts(k, find(k, v, c));
+    }
+    survey_gradients(k);
+    return true;
 }
 
 struct tensor_plan *tensor_choose_experts(struct ir_func *train, int parts)
 {
-    struct chooser k = chooser_new(train, parts, false);
-    struct tensor_plan *p = k.plan;
-    const struct ir_block *body = train->body;
-    ir_expr samples = NULL;
-    p->inputs = IR_NEWN(k.ctx, body->nparams + 1, struct cut_input);
-    find_trained(&k);
-    if (!find_experts(&k))
+    struct chooser k = chooser_new(train, parts, TENSOR_EXPERTS);
+    if (!choose_experts(&k))
         return NULL;
-    for (int i = 0; i < body->nparams; i++) {
-        const struct ir_value *v = body->params[i];
-        struct cut c = {CUT_PART, 0, ir_const(k.ctx, 1)};
-        if (!v->name || !ir_is_tensor(v->type) || !v->type->rank || (samples && v->type->dim[0] != samples))
-            continue;
-        samples = v->type->dim[0];
-        if (!cut_size(p, samples, c)) {
-            ir_error(k.ctx, &(struct ir_where){.file = p->m->name},
-                     "--expert-parallel=%d does not divide a batch of %s: give its size (--dim)", parts,
-                     ir_expr_text(k.ctx, samples));
-            return NULL;
-        }
-        p->inputs[p->ninputs++] = (struct cut_input){v->name, c};
-    }
     report(&k, "expert");
-    return p;
+    return k.plan;
 }
 
-bool tensor_survey(struct ir_func *train, int parts, struct tensor_survey *out, const char **why)
+bool tensor_survey(struct ir_func *train, int parts, enum tensor_how how, struct tensor_survey *out, const char **why)
 {
-    struct chooser k = chooser_new(train, parts, false);
+    struct chooser k = chooser_new(train, parts, how);
     *out = (struct tensor_survey){.cut = IR_NEWN(k.ctx, train->nvalues + 1, bool)};
+    if (how >= TENSOR_CONTEXT)
+        out->exchanges = IR_NEWN(k.ctx, 4 * train->nnodes + 1, struct tensor_exchange);
     k.survey = out;
-    bool any = choose(&k);
+    bool any = how == TENSOR_CONTEXT ? choose_context(&k) : how == TENSOR_EXPERTS ? choose_experts(&k) : choose(&k);
     *why = k.why;
     return any;
 }
@@ -505,7 +563,7 @@ bool tensor_survey(struct ir_func *train, int parts, struct tensor_survey *out, 
 struct tensor_plan *tensor_choose(struct ir_func *train, int parts, bool sequence)
 {
     struct ir_where where = {.file = train->module->name};
-    struct chooser k = chooser_new(train, parts, sequence);
+    struct chooser k = chooser_new(train, parts, sequence ? TENSOR_SEQUENCE : TENSOR_PARAMETERS);
     bool any = choose(&k);
     if (any)
         report(&k, "tensor");

@@ -33,8 +33,10 @@ static void set_layout(const struct planner *p, const struct plan_layout *l, str
     s->active = l->active;
     s->schedule_of_stages = pipeline;
     t->split = l->partitions > 1 || l->micros > 1 ? s : NULL;
-    t->tensor_parallel = l->parts;
-    t->sequence_parallel = l->sequence;
+    t->tensor_parallel = l->how <= TENSOR_SEQUENCE ? l->parts : 0;
+    t->sequence_parallel = l->how == TENSOR_SEQUENCE;
+    t->context_parallel = l->how == TENSOR_CONTEXT ? l->parts : 0;
+    t->expert_parallel = l->how == TENSOR_EXPERTS ? l->parts : 0;
     t->zero = l->zero;
     t->data_parallel = l->copies > 1;
     t->bucket_cap_mb = l->copies > 1 ? t->bucket_cap_mb : 0;

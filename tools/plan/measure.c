@@ -295,21 +295,20 @@ static int measure_part(struct planner *p, const struct options *plain, const st
     struct timed t = {0};
     struct seconds s;
     const char *parts[] = {ir_internf(p->ctx, "%d", part->parts), NULL}, *yes[] = {"", NULL};
-    o.given[OPT_tensor_parallel].n = 1;
-    o.given[OPT_tensor_parallel].at = parts;
-    o.given[OPT_sequence_parallel].n = part->sequence;
+    o.given[plan_divides[part->how].option].n = 1;
+    o.given[plan_divides[part->how].option].at = parts;
+    o.given[OPT_sequence_parallel].n = part->how == TENSOR_SEQUENCE;
     o.given[OPT_sequence_parallel].at = yes;
     int code = model_open(&o, p->model, &t.m, NULL);
     if (code == EXIT_FINE)
         code = run_ranks(p, &t, part->parts, batch, &s);
     if (code == EXIT_FINE) {
         struct plan_measure *m = IR_NEWN(p->ctx, 2, struct plan_measure);
-        struct plan_layout l = {.parts = part->parts, .sequence = part->sequence, .micros = 1};
+        struct plan_layout l = {.parts = part->parts, .how = part->how, .micros = 1};
         code = fit_step(p, &l, 1, batch, &s, m) ? EXIT_FINE : EXIT_BUG;
         m[1] = m[0];
-        plan_set_measure(p->plan, part->parts, part->sequence, m);
-        tell(p, ir_internf(p->ctx, "%d parts%s", part->parts, part->sequence ? ", of the sequence too" : ""), batch, &s,
-             m);
+        plan_set_measure(p->plan, part->parts, part->how, m);
+        tell(p, ir_internf(p->ctx, "%d parts%s", part->parts, plan_divides[part->how].told), batch, &s, m);
     }
     model_close(&t.m);
     return code;
@@ -355,10 +354,10 @@ static int measure_parts(struct planner *p, const struct options *plain, const s
 {
     int code = EXIT_FINE;
     for (int t = 2; t <= MOST_PARTS && t <= ranks && code == EXIT_FINE; t++)
-        for (int sequence = 0; sequence < 2 && code == EXIT_FINE; sequence++) {
+        for (int how = 0; how <= TENSOR_EXPERTS && code == EXIT_FINE; how++) {
             bool asked = ranks % t == 0 && (!wanted->parts || wanted->parts == t) &&
-                         (wanted->sequence < 0 || wanted->sequence == sequence);
-            const struct plan_part *part = asked ? plan_part(p->plan, t, sequence) : NULL;
+                         (wanted->how < 0 ? how <= TENSOR_SEQUENCE : how == wanted->how);
+            const struct plan_part *part = asked ? plan_part(p->plan, t, (enum tensor_how)how) : NULL;
             if (part && !part->why && !part->measure)
                 code = measure_part(p, plain, part, batch);
         }
@@ -368,9 +367,10 @@ static int measure_parts(struct planner *p, const struct options *plain, const s
 int plan_measure_step(struct planner *p, const struct plan_search *wanted, int ranks, int64_t batch)
 {
     static const enum option_id decided[] = {
-        OPT_partitions,        OPT_microbatches, OPT_stage_order, OPT_active,  OPT_optimize,  OPT_split_axis,
-        OPT_data_parallel,     OPT_zero,         OPT_bucket_cap,  OPT_sync_bn, OPT_placement, OPT_tensor_parallel,
-        OPT_sequence_parallel, OPT_offload};
+        OPT_partitions,        OPT_microbatches, OPT_stage_order,      OPT_active,
+        OPT_optimize,          OPT_split_axis,   OPT_data_parallel,    OPT_zero,
+        OPT_bucket_cap,        OPT_sync_bn,      OPT_placement,        OPT_tensor_parallel,
+        OPT_sequence_parallel, OPT_offload,      OPT_context_parallel, OPT_expert_parallel};
     static const char *micros[] = {"4", NULL};
     struct options plain = *p->o;
     for (size_t i = 0; i < sizeof decided / sizeof *decided; i++) {

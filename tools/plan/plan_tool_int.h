@@ -32,8 +32,18 @@ struct planner {
 
 struct plan_result { struct plan_search search; struct plan_prediction *list; int n; };
 
+/* By enum tensor_how: the letter behind a number of parts, the option of that number, and in words what is divided. */
+static const struct { const char *letter; enum option_id option; const char *told; } plan_divides[] = {
+    {"", OPT_tensor_parallel, ""},
+    {"s", OPT_tensor_parallel, ", of the sequence too"},
+    {"c", OPT_context_parallel, " of the sequence"},
+    {"e", OPT_expert_parallel, " of the experts"}
+};
+
 void plan_report_text(const struct planner *p, const struct plan_result *r, int n);
 void plan_report_json(const struct planner *p, const struct plan_result *r, int n);
+/* For Slurm's sbatch: the last one's best. */
+void plan_report_sbatch(const struct planner *p, const struct plan_result *r, int n);
 
 int plan_calibrate(const struct options *o);
 /* Servers of that simulated machine, as many as so many ranks need (0: one). False: there is none. */

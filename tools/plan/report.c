@@ -57,10 +57,10 @@ static const char *schedule(char *to, size_t size, const struct plan_layout *l)
     return to;
 }
 
-/* 4s: four parts, norms on parts of the sequence. */
+/* 4s: four parts, norms on parts of the sequence; 4c: of the sequence alone; 4e: of the experts. */
 static const char *parts(char *to, size_t size, const struct plan_layout *l)
 {
-    snprintf(to, size, "%d%s", l->parts, l->sequence ? "s" : "");
+    snprintf(to, size, "%d%s", l->parts, plan_divides[l->how].letter);
     return to;
 }
 
@@ -160,9 +160,10 @@ static void print_word(FILE *out, const char *word)
 /* The training options as they were given, without those that the layout decides. */
 static void print_given(FILE *out, const struct options *o)
 {
-    static const enum option_id decided[] = {OPT_train,         OPT_partitions, OPT_microbatches, OPT_stage_order,
-                                             OPT_data_parallel, OPT_zero,       OPT_placement,    OPT_tensor_parallel,
-                                             OPT_sequence_parallel, OPT_offload};
+    static const enum option_id decided[] = {OPT_train,       OPT_partitions,       OPT_microbatches,
+                                             OPT_stage_order, OPT_data_parallel,    OPT_zero,
+                                             OPT_placement,   OPT_tensor_parallel,  OPT_sequence_parallel,
+                                             OPT_offload,     OPT_context_parallel, OPT_expert_parallel};
     for (int id = 0; id < NOPTIONS; id++) {
         const struct option_row *row = &option_table[id];
         bool passed = !strncmp(row->group, "Training", 8) || !strcmp(row->group, "Many ranks") || id == OPT_dim ||
@@ -177,7 +178,8 @@ static void print_given(FILE *out, const struct options *o)
     }
 }
 
-static void print_commands(FILE *out, const struct planner *p, const struct plan_layout *l, const char *separator)
+static void print_commands(FILE *out, const struct planner *p, const struct plan_layout *l, const char *separator,
+                           const char *launcher)
 {
     fputs("tccc --train", out);
     print_given(out, p->o);
@@ -190,7 +192,10 @@ static void print_commands(FILE *out, const struct planner *p, const struct plan
     if (l->partitions > 1 && l->kind == PIPELINE_1F1B_INTERLEAVED)
         fprintf(out, ":chunks=%d", l->chunks);
     if (l->parts > 1)
-        fprintf(out, " --tensor-parallel=%d%s", l->parts, l->sequence ? " --sequence-parallel" : "");
+        fprintf(out, " --%s=%d%s", option_table[plan_divides[l->how].option].long_name, l->parts,
+                l->how == TENSOR_SEQUENCE ? " --sequence-parallel" : "");
+    if (l->how == TENSOR_EXPERTS && p->plan->batch) /* its size must be known */
+        fprintf(out, " --dim=%s=%lld", p->plan->batch, (long long)(l->batch / l->copies));
     if (*offload(l))
         fprintf(out, " --offload=%s", offload(l));
     if (l->copies > 1)
@@ -200,8 +205,10 @@ static void print_commands(FILE *out, const struct planner *p, const struct plan
     fputc(' ', out);
     print_word(out, p->model);
     fprintf(out, " -o step.so%s", separator);
-    if (ranks_of(l) > 1)
+    if (ranks_of(l) > 1 && !launcher)
         fprintf(out, "mpirun -np %d ", ranks_of(l));
+    else if (ranks_of(l) > 1)
+        fputs(launcher, out);
     fprintf(out, "tccc-train step.so --batch-size %lld", (long long)l->batch);
     if (l->spread && l->partitions > 1 && l->copies > 1)
         fputs(" --placement=spread", out);
@@ -224,7 +231,29 @@ void plan_report_text(const struct planner *p, const struct plan_result *r, int 
     printf("\nthe best on %d rank%s:\n", ranks_of(&last->layout), ranks_of(&last->layout) > 1 ? "s" : "");
     print_details(last);
     printf("  ");
-    print_commands(stdout, p, &last->layout, "\n  ");
+    print_commands(stdout, p, &last->layout, "\n  ", NULL);
+    printf("\n");
+}
+
+/* Ranks fill the nodes in order, as the cluster file has it; all of a node's cores are theirs. What tccc makes lies in
+ * the folder that sbatch was called in, which all nodes see. */
+void plan_report_sbatch(const struct planner *p, const struct plan_result *r, int n)
+{
+    const struct plan_prediction *best = NULL;
+    for (int i = 0; i < n; i++)
+        best = r[i].n ? &r[i].list[0] : best;
+    if (!best)
+        return;
+    int ranks = ranks_of(&best->layout), each = p->cluster.devices < ranks ? p->cluster.devices : ranks;
+    if (p->cluster.divided) /* ranks share a node's devices */
+        each = (ranks + p->cluster.nodes - 1) / p->cluster.nodes;
+    printf("#!/bin/sh\n#SBATCH --job-name=tccc-train\n#SBATCH --nodes=%d\n#SBATCH --ntasks=%d\n"
+           "#SBATCH --ntasks-per-node=%d\n#SBATCH --exclusive\n",
+           (ranks + each - 1) / each, ranks, each);
+    if (!strncmp(option_text(p->o, OPT_target, ""), "cuda", 4))
+        printf("#SBATCH --gpus-per-node=%d\n", each);
+    printf("# %d samples a step, predicted: %.4g ms\nset -e\n", (int)best->layout.batch, best->step * 1e3);
+    print_commands(stdout, p, &best->layout, "\n", "srun ");
     printf("\n");
 }
 
@@ -237,7 +266,7 @@ static json_t *layout_json(const struct planner *p, const struct plan_prediction
     size_t size = 0;
     FILE *f = open_memstream(&commands, &size);
     if (f) {
-        print_commands(f, p, l, " && ");
+        print_commands(f, p, l, " && ", NULL);
         fclose(f);
     }
     json_t *bytes = json_object();
@@ -245,14 +274,14 @@ static json_t *layout_json(const struct planner *p, const struct plan_prediction
         json_object_set_new(bytes, byte_kinds[i], json_real(q->bytes[i]));
     json_t *j = json_pack(
         "{si,sb,si,si,si,ss,si,si,ss,ss,sI,sf,sf,sf,sf,sf,sf,sf,sf,sf,sf,sb,s{sf,sf,sf,sf,sf,sf},so,ss}", "parts",
-        l->parts, "sequence", l->sequence, "partitions", l->partitions, "copies", l->copies, "microbatches", l->micros,
-        "pipeline", kinds[l->kind], "chunks", l->chunks, "zero", l->zero, "offload", offload(l), "placement",
-        l->spread ? "spread" : "cluster", "batch", (json_int_t)l->batch, "step_ms", q->step * 1e3, "samples_per_second",
-        samples_per_second(q), "pipeline_ms", q->pipeline * 1e3, "compute_ms", q->compute * 1e3, "bubble", q->bubble,
-        "average_ms", q->average * 1e3, "parts_ms", q->parts * 1e3, "exposed_ms", q->exposed * 1e3, "update_ms",
-        q->update * 1e3, "balance", q->balance, "extended", q->extended, "memory", "all", q->memory, "weights",
-        q->weights, "gradients", q->gradients, "optimizer", q->state, "activations", q->activations, "work", q->work,
-        "sent", bytes, "commands", commands ? commands : "");
+        l->parts, "sequence", l->how == TENSOR_SEQUENCE, "partitions", l->partitions, "copies", l->copies,
+        "microbatches", l->micros, "pipeline", kinds[l->kind], "chunks", l->chunks, "zero", l->zero, "offload",
+        offload(l), "placement", l->spread ? "spread" : "cluster", "batch", (json_int_t)l->batch, "step_ms",
+        q->step * 1e3, "samples_per_second", samples_per_second(q), "pipeline_ms", q->pipeline * 1e3, "compute_ms",
+        q->compute * 1e3, "bubble", q->bubble, "average_ms", q->average * 1e3, "parts_ms", q->parts * 1e3, "exposed_ms",
+        q->exposed * 1e3, "update_ms", q->update * 1e3, "balance", q->balance, "extended", q->extended, "memory", "all",
+        q->memory, "weights", q->weights, "gradients", q->gradients, "optimizer", q->state, "activations",
+        q->activations, "work", q->work, "sent", bytes, "commands", commands ? commands : "");
     free(commands);
     return j;
 }

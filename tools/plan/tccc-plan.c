@@ -73,15 +73,20 @@ static int read_training(struct job *j)
                                      .partitions = partitions,
                                      .micros = micros,
                                      .parts = option_set(o, OPT_tensor_parallel) ? j->train.tensor_parallel : 0,
-                                     .sequence = option_set(o, OPT_sequence_parallel) ? 1 : -1,
+                                     .how = option_set(o, OPT_sequence_parallel) ? TENSOR_SEQUENCE : -1,
                                      .offload = option_set(o, OPT_offload) ? j->train.offload : -1,
                                      .zero = option_set(o, OPT_zero) ? j->train.zero : -1,
                                      .kind = -1,
                                      .active = j->split.active,
                                      .spread = -1,
                                      .top = (int)j->p.top};
+    if (option_set(o, OPT_context_parallel) || option_set(o, OPT_expert_parallel)) {
+        bool context = option_set(o, OPT_context_parallel);
+        j->wanted.how = context ? TENSOR_CONTEXT : TENSOR_EXPERTS;
+        j->wanted.parts = context ? j->train.context_parallel : j->train.expert_parallel;
+    }
     /* They are the layout's: the model is read without. */
-    j->train.tensor_parallel = 0;
+    j->train.tensor_parallel = j->train.context_parallel = j->train.expert_parallel = 0;
     j->train.sequence_parallel = false;
     j->train.offload = 0;
     return (code = read_ranks(j)) != EXIT_FINE ? code : read_placement(j);
@@ -138,6 +143,9 @@ static int read_model(struct job *j)
     struct frontend_options front = frontend_options_of(&c);
     front.one_version = true;
     struct ir_module *m = frontend_read(j->p.ctx, j->p.model, &front);
+    struct pass_options plain = {.level = 2, .change_limit = -1};
+    if (m && j->wanted.how == TENSOR_CONTEXT && !pass_list(m, "ring", &plain))
+        m = NULL;
     if (m)
         j->p.plan = frontend_plan(m, &j->train);
     return tell(j, j->p.plan ? EXIT_FINE : EXIT_DATA);
@@ -195,7 +203,9 @@ static int search_all(struct job *j)
         search(j, r);
         found += r->n > 0;
     }
-    if (option_set(j->p.o, OPT_json))
+    if (option_set(j->p.o, OPT_sbatch))
+        plan_report_sbatch(&j->p, results, j->nranks);
+    else if (option_set(j->p.o, OPT_json))
         plan_report_json(&j->p, results, j->nranks);
     else
         plan_report_text(&j->p, results, j->nranks);
