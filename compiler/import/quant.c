@@ -82,8 +82,20 @@ struct ir_value *imp_quantize(struct imp *im, struct ir_value *x, const struct i
     return imp_op(im, IR_cast, 1, &y, IR_ATTRS(ir_attr_dtype(IR_ATTR_to, to), ir_attr_i(IR_ATTR_saturate, saturate)));
 }
 
+/* Constants of 4 bits, which have a byte each in memory, as bytes: those are what the pass quantise multiplies. */
+static struct ir_value *as_bytes(struct imp *im, struct ir_value *x)
+{
+    const struct ir_tensor *t = x ? ir_const_of(x) : NULL;
+    if (!t || t->splat || (t->dtype != TCC_I4 && t->dtype != TCC_U4))
+        return x;
+    struct ir_tensor *to = imp_keep(im, ir_tensor_new(t->dtype == TCC_I4 ? TCC_I8 : TCC_U8, t->rank, t->dims));
+    memcpy((void *)(uintptr_t)to->data, t->data, (size_t)t->nelems);
+    return ir_constant(&im->b, ir_tensor_ref(to));
+}
+
 struct ir_value *imp_dequantize(struct imp *im, struct ir_value *x, const struct imp_scales *s, enum tcc_dtype to)
 {
+    x = s->block ? x : as_bytes(im, x); /* blocks stay: products read them in 4 bits */
     enum tcc_dtype in = imp_dtype(s->scale) == TCC_F64 ? TCC_F64 : TCC_F32;
     struct ir_value *scale = x ? spread(im, s->scale, x, s->axis, s->block) : NULL;
     struct ir_value *zero =

@@ -117,6 +117,15 @@ static void *weight_bytes(struct quant_out *w, const struct quant_weight *x, str
     return to;
 }
 
+/* Codes of 4 bits, two in a byte. */
+static void pack(uint8_t *at, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        int half = at[i] & 15;
+        at[i / 2] = (uint8_t)(i & 1 ? at[i / 2] | half << 4 : half);
+    }
+}
+
 /* The dequantised weight's name; *scales[n]: malloc'ed. NULL: an error. */
 static const char *put_weight(struct quant_out *w, int node, const struct quant_weight *x, float **scales)
 {
@@ -133,7 +142,10 @@ static const char *put_weight(struct quant_out *w, int node, const struct quant_
         /* products that share a weight have it each their own: an axis, or GPTQ's codes, may differ */
         const char *base =
             ir_internf(q->ctx, q->values[n->in[1]].uses > 1 ? "%s_%d" : "%s", quant_value_name(q, n->in[1]), node);
-        enum tcc_dtype dtype = q->mode == QUANT_FP8 ? TCC_F8E4M3FN : TCC_I8;
+        bool halves = q->trained && q->trained_bits == 4 && q->opset >= QUANT_HALVES_OPSET;
+        enum tcc_dtype dtype = q->mode == QUANT_FP8 ? TCC_F8E4M3FN : halves ? TCC_I4 : TCC_I8;
+        if (halves)
+            pack(bytes, x->k * x->n);
         if (q->corrects)
             q->nodes[node].correction = quant_correction(q, n, x, c, &w->code);
         memcpy(*scales, c->scales, (size_t)x->n * sizeof **scales);

@@ -73,6 +73,8 @@ struct quant_node {
     const double *correction;    /* of its bias, by output; NULL: none */
 };
 static inline bool quant_used(const struct quant_node *n) { return n->chosen && !n->excluded; }
+enum { QUANT_HALVES_OPSET = 21 };       /* DequantizeLinear reads codes of 4 bits, and blocks */
+
 struct quant {
     const struct options *o;
     struct ir_ctx *ctx;          /* memory */

@@ -48,7 +48,7 @@ static const struct {
     [QUANT_WEIGHT4] = {METHOD_RTN, 1 << METHOD_RTN | 1 << METHOD_GPTQ | 1 << METHOD_AWQ, 7, false},
     [QUANT_FP8] = {METHOD_MINMAX, 1 << METHOD_MINMAX | 1 << METHOD_PERCENTILE, 19, true},
 };
-enum { LINEAR_BLOCKS_OPSET = 21, AXIS_OPSET = 13 };
+enum { AXIS_OPSET = 13 };
 
 /* -- Settings ------------------------------------------------------------------------------------------------- */
 
@@ -159,7 +159,7 @@ static int read_settings(struct quant *q)
 
 static int check_opset(const struct quant *q)
 {
-    int opset = q->qdq ? LINEAR_BLOCKS_OPSET : q->trained ? AXIS_OPSET : rules[q->mode].opset;
+    int opset = q->qdq ? QUANT_HALVES_OPSET : q->trained ? AXIS_OPSET : rules[q->mode].opset;
 
     if (q->opset < opset)
         return tool_error(q->o, EXIT_DATA,
@@ -171,6 +171,9 @@ static int check_opset(const struct quant *q)
     if (quant_one_scale(q) && !option_set(q->o, OPT_quiet))
         fprintf(stderr, "note: %s: opset %lld: a weight has one scale; from opset 13 on it has one for each output\n",
                 q->path, (long long)q->opset);
+    if (q->trained && q->trained_bits == 4 && q->opset < QUANT_HALVES_OPSET && !option_set(q->o, OPT_quiet))
+        fprintf(stderr, "note: %s: opset %lld: codes of 4 bits lie in bytes; from opset %d on they have 4 bits\n",
+                quant_shown(q), (long long)q->opset, QUANT_HALVES_OPSET);
     return EXIT_FINE;
 }
 
