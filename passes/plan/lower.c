@@ -160,8 +160,10 @@ static const char *checks_of(struct ir_ctx *ctx, const struct kn_step *s, bool s
         bool named = n->from && n->from->node;
         const char *node = named ? n->from->node : s->node, *op = named ? n->from->op : s->op;
         others |= silent || strcmp(node, s->node) != 0;
-        text = ir_internf(ctx, "%s%s\t%s%s\n", text, in_a_line(ctx, node), op ? in_a_line(ctx, op) : "",
-                          silent ? read_as(ctx, s->kernel, n) : "");
+        /* a node whose name is its operator's is told once (steps.c) */
+        op = op && strcmp(op, node) != 0 ? in_a_line(ctx, op) : "";
+        text =
+            ir_internf(ctx, "%s%s\t%s%s\n", text, in_a_line(ctx, node), op, silent ? read_as(ctx, s->kernel, n) : "");
     }
     return others ? text : NULL;
 }
