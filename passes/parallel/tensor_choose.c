@@ -481,7 +481,7 @@ static void take_experts(struct chooser *k, const struct candidate *c)
 static void survey_tokens(struct chooser *k, const struct ir_node *n, int parameter)
 {
     const struct ir_value *in = n->in[1 - parameter].value, *out = n->out[0];
-    survey_exchange(k, n, bytes_of(in) < bytes_of(out) ? in : out, 1.0 / k->plan->parts); /* there and back */
+    survey_exchange(k, n, cut_bytes(in) < cut_bytes(out) ? in : out, 1.0 / k->plan->parts); /* there and back */
 }
 
 /* Parameters of products of which there are as many as experts; false after a message. */
