@@ -5,6 +5,7 @@ A library's rows are names with what its constructor takes; what all of them sha
 network takes more than one.
 """
 import importlib
+import inspect
 import torch
 
 MAKERS = {}
@@ -359,8 +360,9 @@ def kornia(path, options):
 @several("kornia", {n: n for n in ("TFeat", "HardNet", "HardNet8", "SOSNet", "HyNet", "SIFTDescriptor", "MKDDescriptor", "PatchDominantGradientOrientation", "OriNet", "PatchAffineShapeEstimator",
                                    "LAFAffNetShapeEstimator")})
 def kornia_patches(name):
-    net = at("kornia.feature", name)(*{"SIFTDescriptor": (32,), "MKDDescriptor": (32,)}.get(name, ()))
-    return net, images((32, 32), 1)
+    of = at("kornia.feature", name)
+    net = of(**{"patch_size": 32} if name in ("SIFTDescriptor", "MKDDescriptor") else {"pretrained": False} if "pretrained" in inspect.signature(of).parameters else {})
+    return net, images((19, 19) if name == "PatchAffineShapeEstimator" else (32, 32), 1)
 
 
 # --- x-transformers ------------------------------------------------------------------------------------------------------------------
@@ -462,7 +464,7 @@ GEOMETRIC = {"GCNConv": lambda c: c(8, 6), "SAGEConv": lambda c: c(8, 6), "GATCo
 @several("torch_geometric", {n: (n, f) for n, f in GEOMETRIC.items()})
 def geometric_layers(name, of):
     conv = of(at("torch_geometric.nn", name))
-    return (Call(lambda c, x, e: c(x, e)[0], conv) if name == "PANConv" else conv), graph()
+    return (Call(lambda c, x, e: c(x, e)[0], conv) if name == "PANConv" else Call(lambda c, x, e: c(x, e), conv) if name == "AntiSymmetricConv" else conv), graph()
 
 
 @several("torch_geometric", {n: n for n in ("GCN", "GAT", "GIN", "GraphSAGE", "EdgeCNN", "PNA")})
