@@ -2,7 +2,7 @@
 /*
  * Fuzz target: every reader of data and settings but those of models: .npz, .npy, IDX, gzip and raw elements as
  * tccc-train reads them, tables, tar archives, HDF5, text and tokenizers, safetensors, images (BMP, PNM), cluster
- * files, partition maps, lists of types for --auto-cast. Each meets all inputs; what one takes must be readable to its
+ * files, partition maps, lists of types for --auto-cast, files of --sweep. Each meets all inputs; what one takes must be readable to its
  * last byte, what it refuses must come with a message.
  */
 #include <stdlib.h>
@@ -15,6 +15,7 @@
 #include "passes/cluster/cluster.h"
 #include "runtime/ckpt/ckpt_int.h"
 #include "tools/data/data_int.h"
+#include "tools/train/sweep_int.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -296,6 +297,21 @@ static void settings(const char *text)
     ir_ctx_free(ctx);
 }
 
+/* Trials are as many as the file says, and have a value for each option. */
+static void sweep(const char *path)
+{
+    static const struct options o = {.tool = TOOL_T};
+    struct sweep s = {.o = &o};
+
+    if (sweep_read(&s, path) == EXIT_FINE && sweep_choose(&s, 1) == EXIT_FINE) {
+        for (int k = 0; k < s.ntrials; k++)
+            for (int i = 0; i < s.noptions; i++)
+                read_all(s.trial[k].value[i], strlen(s.trial[k].value[i]));
+    } else if (!*tool_last_error())
+        abort();
+    sweep_free(&s);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     int fd = memfd_create("fuzz", 0);
@@ -313,6 +329,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         tensors(data, size);
         images(data, size);
         settings(text);
+        sweep(path);
     }
     free(text);
     if (fd >= 0)
