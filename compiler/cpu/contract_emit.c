@@ -600,24 +600,29 @@ static int one_row_vectors(const struct cg *g)
     return cv > g->cv ? cv : 0;
 }
 
-/* All columns of a tile. */
+/* All columns of a tile: where rows are few, by code of their own. */
 static void columns_by_rows(struct cg *g, const struct em_tiles *t)
 {
     struct em *e = g->e;
     struct em_if f;
+    struct cg few = *g;
     int cv = one_row_vectors(g);
-    if (!cv) {
+    bool copies = g->c.copy_from && g->c.nrows == CT_DYN;
+    if (!cv && !copies) {
         columns(g, t);
         return;
     }
-    LLVMValueRef one = LLVMBuildICmp(e->b, LLVMIntEQ, em_length(e, g->rows), em_i64(e, 1), "");
-    struct cg single = *g;
-    single.mr = 1;
-    single.cv = cv;
-    em_if_begin(e, &f, one);
-    columns(&single, t);
+    if (cv) {
+        few.mr = 1;
+        few.cv = cv;
+    }
+    few.packed_b = NULL;
+    LLVMValueRef most = em_i64(e, cv ? 1 : g->c.copy_from - 1);
+    LLVMValueRef are = LLVMBuildICmp(e->b, LLVMIntSLE, em_length(e, g->rows), most, "");
+    em_if_begin(e, &f, are);
+    columns(&few, t);
     em_if_end(e, &f);
-    em_if_begin(e, &f, LLVMBuildNot(e->b, one, ""));
+    em_if_begin(e, &f, LLVMBuildNot(e->b, are, ""));
     columns(g, t);
     em_if_end(e, &f);
 }

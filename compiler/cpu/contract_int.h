@@ -99,6 +99,7 @@ struct ct {
     /* Decisions that follow from the above and the machine. */
     int lanes;                       /* elements per vector */
     bool pack_a, pack_b;
+    int64_t copy_from;               /* rows from which on a B that could be read where it lies is packed; 0: none */
     /* of one vector of columns: so many steps take elements of A that the rows beside read, too, which are loaded once
      * (taps of a row of an image); 0: none */
     int shared;
@@ -122,6 +123,8 @@ static inline int64_t ct_held_rows(const struct ct *c, int64_t rows) { return c-
 /* Vectors of B are summed beside the rows, as if for one more. */
 static inline int ct_summed_row(const struct ct *c) { return c->shifted && !c->columns_first; }
 
+/* contract_sched.c: packs what could be read where it lies, if that is faster. */
+void ct_choose_copies(const struct cpu_machine *m, struct ct *c);
 /* Fills *c. False: the kernel is not a contraction of a form that the templates take. */
 bool ct_analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k, struct ct *c);
 

@@ -679,21 +679,6 @@ static int shared_steps(const struct cpu_machine *m, const struct ct *c)
 
 enum { SHARED_ROWS = 16 }; /* more than these make sums of B's columns worth a loop of their own */
 
-/*
- * Steps of A pages apart, as of a gradient by weights: a register tile of few rows takes few elements of each line that
- * it reads, and the lines of all steps fall into few sets of the caches, so that the next register tile reads them from
- * far again. Worth a copy where the tiles of work are blocks of rows with all columns, as they are where there are more
- * rows than columns (choose_grain()).
- */
-static bool steps_apart(const struct cpu_machine *m, const struct ct *c)
-{
-    enum { PAGE = 4096, LEAST_COLUMNS = 128 };
-    const struct ct_k *last = &c->ks[c->nks - 1];
-    return m->registers < 32 && c->depth == 1 && c->nks == 1 && c->row >= 0 && c->row_sa == 1 && last->sa != CT_DYN &&
-           last->sa * tcc_dtype_bytes(c->dtype) % PAGE == 0 && last->sa && !c->nguards && !c->nrowguards &&
-           !c->period && c->nrows != CT_DYN && c->ncols != CT_DYN && c->nrows > c->ncols && c->ncols >= LEAST_COLUMNS;
-}
-
 /* `together`: in steps of several neighbours, `square`: in squares. */
 static bool analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k, struct ct *c,
                     bool together, bool square)
@@ -727,8 +712,7 @@ static bool analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struc
     if ((together && !ct_dot(c)) || (c->pack_a && c->nguards) || (c->unpadded && (c->pack_a || c->pack_b)))
         return false;
     ct_pack_bytes(m, c);
-    if (!c->pack_a && steps_apart(m, c))
-        c->pack_a = c->a_by_k = true;
+    ct_choose_copies(m, c);
     c->by_lane = steps_by_lane(m, c);
     c->shifted = c->depth == 4 && !c->halves && m->dot_bytes_signed && k->insns[c->dot_a].dtype == TCC_U8;
     c->pairs = c->shifted && m->dot_bytes_pairs;

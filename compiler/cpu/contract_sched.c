@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * contract_sched.c - register tile, vector width and parallel grain of contractions, by shape and machine.
+ * contract_sched.c - register tile, vector width, parallel grain and copies of contractions, by shape and machine.
  *
  * The model counts cycles of one step of the sum in a register tile of mr rows and cv vectors: two multiply-adds and
  * two loads a cycle, at least the latency of one multiply-add, and a little for bringing in B (more when its columns
@@ -12,6 +12,51 @@
 
 #include <limits.h>
 #include <math.h>
+
+/* -- Copies ------------------------------------------------------------------------------------- */
+/*
+ * Steps of A pages apart, as of a gradient by weights: a register tile of few rows takes few elements of each line that
+ * it reads, and the lines of all steps fall into few sets of the caches, so that the next register tile reads them from
+ * far again. Worth a copy where the tiles of work are blocks of rows with all columns, as they are where there are more
+ * rows than columns (choose_grain()).
+ */
+static bool steps_apart(const struct cpu_machine *m, const struct ct *c)
+{
+    enum { PAGE = 4096, LEAST_COLUMNS = 128 };
+    const struct ct_k *last = &c->ks[c->nks - 1];
+    return m->registers < 32 && c->depth == 1 && c->nks == 1 && c->row >= 0 && c->row_sa == 1 && last->sa != CT_DYN &&
+           last->sa * tcc_dtype_bytes(c->dtype) % PAGE == 0 && last->sa && !c->nguards && !c->nrowguards &&
+           !c->period && c->nrows != CT_DYN && c->ncols != CT_DYN && c->nrows > c->ncols && c->ncols >= LEAST_COLUMNS;
+}
+
+/*
+ * Steps of a plain B that share a power of two as a factor fall into few sets of the second cache, which then doesn't
+ * hold a column tile of it: each block of rows reads it from far again. It is copied, once for all rows of a tile, where
+ * they are so many; measured with products of 48 to 1,024 rows over 512 to 4,096 steps. 0: it isn't. Nor is it where A's
+ * steps are apart, too (gradients by weights): with A as it lies, that was slower as often as faster.
+ */
+static int64_t rows_worth_copy(const struct cpu_machine *m, const struct ct *c)
+{
+    enum { WAY = 64 << 10, STEPS = 1024 }; /* bytes; of a sum whose length is not known */
+    const struct ct_k *last = &c->ks[c->nks - 1];
+    bool wide = m->registers >= 32; /* more products wait for a line */
+    int64_t step = last->sb * tcc_dtype_bytes(c->dtype), apart = step & -step, least = wide ? 96 : 48;
+    if (c->depth > 1 || c->nks > 1 || last->sa != 1 || c->panel || c->block >= 0 || last->sb == CT_DYN ||
+        last->sb < 2 || c->period || c->k->kind == IR_K_WINDOW || (c->nrows != CT_DYN && c->nrows < least))
+        return 0;
+    int64_t held = (int64_t)m->l2 / (apart < WAY ? apart : WAY);
+    return (last->n == CT_DYN ? STEPS : last->n) >= (wide ? 4 : 2) * held ? least : 0;
+}
+
+void ct_choose_copies(const struct cpu_machine *m, struct ct *c)
+{
+    c->copy_from = c->pack_b ? 0 : rows_worth_copy(m, c);
+    c->pack_b |= c->copy_from > 0;
+    if (!c->pack_a && steps_apart(m, c))
+        c->pack_a = c->a_by_k = true;
+}
+
+/* -- Register tile ------------------------------------------------------------------------------ */
 
 /* One row of 16 registers' machines: multiply-adds read B where it lies, and sums alone take registers. */
 static bool reads_b_in_place(const struct cpu_machine *m, const struct ct *c)
@@ -332,8 +377,8 @@ static void choose_grain(const struct cpu_machine *m, struct kn_kernel *k, const
     if (far_rows) {
         split_columns(&g, c, cv);
     } else if (near && c->nrows == CT_DYN) {
-        split_rows(&g, c, mr); /* there may be one row: it is one tile */
-    } else if (a > b && c->nrows != CT_DYN) {
+        split_rows(&g, c, mr);                                 /* there may be one row: it is one tile */
+    } else if (a > b && c->nrows != CT_DYN && (!c->pack_b || c->a_by_k)) { /* each copies B */
         split_rows(&g, c, mr);
         split_columns(&g, c, cv);
     } else {

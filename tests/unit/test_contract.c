@@ -68,6 +68,11 @@ static const struct km_matmul matmuls[] = {
     {.b = 1, .m = 33, .n = 512, .k = 200, .dtype = TCC_F16, .panel = 32, .group = 2, .half = true},
     {.b = 2, .m = 21, .n = 50, .k = 37, .dtype = TCC_F16, .trans_b = true, .half = true},
     {.b = 1, .m = 6, .n = 5, .k = 3},
+    /* B's steps fall into few sets of the caches: it is copied where rows are many */
+    {.b = 1, .m = 50, .n = 1024, .k = 260},
+    {.b = 1, .m = 97, .n = 2048, .k = 515},
+    {.b = 1, .m = 97, .n = 2048, .k = 515, .dynamic = true},
+    {.b = 1, .m = 20, .n = 1024, .k = 260, .dynamic = true},
 };
 #define NMATMULS ((int)(sizeof matmuls / sizeof *matmuls))
 
