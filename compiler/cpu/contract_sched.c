@@ -31,9 +31,9 @@ static bool steps_apart(const struct cpu_machine *m, const struct ct *c)
 
 /*
  * Steps of a plain B that share a power of two as a factor fall into few sets of the second cache, which then doesn't
- * hold a column tile of it: each block of rows reads it from far again. It is copied, once for all rows of a tile, where
- * they are so many; measured with products of 48 to 1,024 rows over 512 to 4,096 steps. 0: it isn't. Nor is it where A's
- * steps are apart, too (gradients by weights): with A as it lies, that was slower as often as faster.
+ * hold a column tile of it: each block of rows reads it from far again. It is copied, once for all rows of a tile,
+ * where they are so many; measured with products of 48 to 1,024 rows over 512 to 4,096 steps. 0: it isn't. Nor is it
+ * where A's steps are apart, too (gradients by weights): with A as it lies, that was slower as often as faster.
  */
 static int64_t rows_worth_copy(const struct cpu_machine *m, const struct ct *c)
 {
