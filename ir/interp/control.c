@@ -170,11 +170,16 @@ static int stack(struct loop *l, const struct scans *s, const struct ir_value *v
             memcpy((char *)it_data(t) + (size_t)i * step, x->data, step);
         if (same && x->dtype == TCC_STRING && x->refs == 1)
             memset(it_data(x), 0, (size_t)x->bytes); /* the strings have moved */
-        ir_tensor_unref(x);
-        if (!same) {
+        char a[IT_DIMS_TEXT], b[IT_DIMS_TEXT];
+        if (!same) { /* as tcr_step_stack() (runtime/control.c) */
+            int status =
+                it_fail(c, x ? TCC_EINPUT : TCC_EENV, "iterations yield values of different shapes, %s and %s",
+                        it_dims_text(a, rank - 1, dims + 1), it_dims_text(b, x ? x->rank : 0, x ? x->dims : NULL));
+            ir_tensor_unref(x);
             ir_tensor_unref(t);
-            return it_fail(c, TCC_EINPUT, "iteration %lld of a scan has another shape than the first", (long long)i);
+            return status;
         }
+        ir_tensor_unref(x);
     }
     return it_set(c->it, v, (struct it_value){t, NULL});
 }

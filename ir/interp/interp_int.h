@@ -78,6 +78,10 @@ struct ir_func *it_last_version(struct ir_func *f, const struct ir_interp_state 
 bool it_inputs_fit(struct ir_ctx *ctx, int n, const char *const *names, const ir_type *types,
                    struct tcc_object *const *in, char *error, size_t size);
 
+/* [2, 3], in a buffer of IT_DIMS_TEXT bytes, as tcr_dims_text() has it; returns it. */
+enum { IT_DIMS_TEXT = 260 };
+char *it_dims_text(char *to, int rank, const int64_t *dims);
+
 /* Objects. Each returns NULL when there is no memory. */
 struct ir_tensor *it_from_object(const struct tcc_object *o);      /* a tensor object's copy */
 struct tcc_object *it_to_object(const struct ir_tensor *t);

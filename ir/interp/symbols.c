@@ -64,21 +64,26 @@ const int64_t *it_dims_of(const struct it_value *x, int *rank, int *dtype)
     return x->o->t.dims;
 }
 
+char *it_dims_text(char *to, int rank, const int64_t *dims)
+{
+    size_t at = (size_t)sprintf(to, "[");
+    for (int i = 0; i < rank && at < IT_DIMS_TEXT - 40; i++)
+        at += (size_t)snprintf(to + at, 32, i ? ", %lld" : "%lld", (long long)dims[i]);
+    snprintf(to + at, 2, "]");
+    return to;
+}
+
 /* A library op's result is not what inference said, as the run-time library says it (dense_output,
  * runtime/libop/lib.c). */
 static int misshapen(struct interp *it, const struct ir_node *n, ir_type type, const int64_t *dims)
 {
-    char text[2][256] = {"", ""};
-    for (int k = 0; k < 2; k++) {
-        size_t at = 0;
-        for (int i = 0; i < type->rank && at < 220; i++) {
-            int64_t d = dims[i];
-            if (!k)
-                it_eval(it, type->dim[i], &d);
-            at += (size_t)snprintf(text[k] + at, 32, i ? ", %lld" : "%lld", (long long)d);
-        }
-    }
-    return it_error(it, n, TCC_EINPUT, "expected a result of shape [%s], got [%s]", text[0], text[1]);
+    char want[IT_DIMS_TEXT], got[IT_DIMS_TEXT];
+    int64_t said[TCC_MAX_RANK];
+    for (int i = 0; i < type->rank; i++)
+        if (!it_eval(it, type->dim[i], &said[i]))
+            said[i] = dims[i];
+    return it_error(it, n, TCC_EINPUT, "expected a result of shape %s, got %s", it_dims_text(want, type->rank, said),
+                    it_dims_text(got, type->rank, dims));
 }
 
 static int match_tensor(struct interp *it, const void *definer, const struct ir_value *v, const struct it_value *x)

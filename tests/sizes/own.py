@@ -115,6 +115,16 @@ def copied(mover, reader):
     return h.make_model(graph, opset_imports=[h.make_opsetid("", 18)], ir_version=8), data
 
 
+def of_other_lengths():
+    """A Scan that yields as much of each row as a count says: where counts differ, it is no tensor."""
+    body = h.make_graph([h.make_node("Unsqueeze", ["n", "axes"], ["to"]), h.make_node("Slice", ["row", "axes", "to"], ["part"])], "body",
+                        [h.make_tensor_value_info("row", T.FLOAT, ["M"]), h.make_tensor_value_info("n", T.INT64, [])], [h.make_tensor_value_info("part", T.FLOAT, ["L"])],
+                        [numpy_helper.from_array(np.array([0], np.int64), "axes")])
+    graph = h.make_graph([h.make_node("Scan", ["x", "counts"], ["y"], name="rows", body=body, num_scan_inputs=2)], "g",
+                         [h.make_tensor_value_info("x", T.FLOAT, [3, 4]), h.make_tensor_value_info("counts", T.INT64, [3])], [h.make_tensor_value_info("y", T.FLOAT, [3, "L"])])
+    return h.make_model(graph, opset_imports=[h.make_opsetid("", 20)], ir_version=9), {"x": f(3, 4), "counts": np.array([2, 2, 2])}
+
+
 def left_out():
     """Wrong wherever sizes broadcast: no row has as many numbers as there are labels."""
     nodes = [h.make_node("Expand", ["x", "none"], ["e"]), h.make_node("Reshape", ["e", "flat"], ["r"]), h.make_node("ZipMap", ["r"], ["y"], domain=ML, classlabels_strings=["a", "b", "c"])]
@@ -129,6 +139,7 @@ MODELS = {      # what once fell, and is no operator by itself
     "norms_that_do_not_fit": lambda: norms_of_heads(3),
     "one_vs_rest": one_vs_rest,
     "left_out": left_out,
+    "of_other_lengths": of_other_lengths,
     "lengths_side_by_side": lengths_side_by_side,
     "empty_beside": lambda: one_node("Hardmax", 7, {"x": f(4, 4, 1, 0, 4)}, axis=4),
     "kernel_shape": lambda: one_node("Conv", 11, {"x": f(1, 2, 5, 6), "w": f(4, 2, 3, 2), "b": f(4)}, kernel_shape=[3, 2]),
