@@ -49,6 +49,8 @@ _Noreturn void ir_no_memory(struct ir_ctx *ctx);
             (v).at = ir_grow((ctx), (v).at, &(v).cap, sizeof *(v).at); \
         (v).at[(v).n++] = vec_item_; \
     })
+/* What has grown becomes somebody's: a pointer and a count. */
+#define VEC_GIVE(v, array, count) ((array) = (v).at, (count) = (v).n)
 void *ir_grow(struct ir_ctx *ctx, void *old, int *cap, size_t size);
 
 /* -- Diagnostics ------------------------------------------------------------------------

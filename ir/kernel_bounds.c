@@ -402,8 +402,7 @@ static bool answer_all(struct ir_ctx *ctx, struct kn_kernel *k, bool may_guard)
         for (int i = k->stages[s].first; i < k->stages[s].last; i++)
             if ((k->insns[i].code == KN_LOAD || k->insns[i].code == KN_STORE) && !answer(ctx, k, &all, s, i, may_guard))
                 return false;
-    k->nrequired = all.n;
-    k->required = all.at;
+    VEC_GIVE(all, k->required, k->nrequired);
     return true;
 }
 

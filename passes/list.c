@@ -52,8 +52,7 @@ static bool read_args(struct list_reader *r, struct pass_item *item)
         return list_error(r, "expected '}'");
     r->at++;
     r->at += strspn(r->at, " \t\n");
-    item->args = args.at;
-    item->nargs = args.n;
+    VEC_GIVE(args, item->args, item->nargs);
     return true;
 }
 

@@ -232,7 +232,6 @@ bool custom_launches(struct ir_ctx *ctx, struct kn_program *p)
         VEC_PUSH(ctx, w.kernels, p->kernels[i]);
     for (int e = 0; e < p->nentries; e++)
         walk(&w, &p->entries[e].steps);
-    p->nkernels = w.kernels.n;
-    p->kernels = w.kernels.at;
+    VEC_GIVE(w.kernels, p->kernels, p->nkernels);
     return w.ok;
 }

@@ -158,10 +158,8 @@ static bool read_tensors(const struct config *c, const char *path, const struct 
     }
     if (!list.n)
         return wrong(c->ctx, path, "it holds no adapter");
-    l->n = list.n;
-    l->at = list.at;
-    l->nsaved = saved.n;
-    l->saved = saved.at;
+    VEC_GIVE(list, l->at, l->n);
+    VEC_GIVE(saved, l->saved, l->nsaved);
     return true;
 }
 

@@ -274,8 +274,7 @@ static void end_stage(struct phase *f, uint32_t inner)
 static void end(struct phases *p, struct phase *f, uint32_t keep)
 {
     struct kn_kernel *k = f->k;
-    k->insns = f->insns.at;
-    k->ninsns = f->insns.n;
+    VEC_GIVE(f->insns, k->insns, k->ninsns);
     for (int d = p->k->ndims - 1; d >= 0; d--)
         if (p->k->dims[d].role != KN_OUTER && !(keep >> d & 1))
             kn_remove_dim(k, d);

@@ -456,16 +456,11 @@ bool parse_kernel(struct parser *p, struct kn_kernel **out)
     }
     lex_next(p);
     p->nscope = 0;
-    k->ndims = r.dims.n;
-    k->dims = r.dims.at;
-    k->noperands = r.operands.n;
-    k->operands = r.operands.at;
-    k->ninsns = r.insns.n;
-    k->insns = r.insns.at;
-    k->nstages = r.stages.n;
-    k->stages = r.stages.at;
-    k->nrequired = r.required.n;
-    k->required = r.required.at;
+    VEC_GIVE(r.dims, k->dims, k->ndims);
+    VEC_GIVE(r.operands, k->operands, k->noperands);
+    VEC_GIVE(r.insns, k->insns, k->ninsns);
+    VEC_GIVE(r.stages, k->stages, k->nstages);
+    VEC_GIVE(r.required, k->required, k->nrequired);
     if (!r.sizes)
         kn_find_sizes(p->ctx, k);
     if (!kn_verify_kernel(p->ctx, k))

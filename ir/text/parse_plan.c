@@ -137,8 +137,7 @@ static bool parse_attrs(struct parser *p, struct kn_step *s)
         VEC_PUSH(p->ctx, v, a);
     }
     lex_next(p);
-    s->attrs = v.at;
-    s->nattrs = v.n;
+    VEC_GIVE(v, s->attrs, s->nattrs);
     return true;
 }
 
@@ -362,8 +361,7 @@ static bool parse_part(struct parser *p, struct program *g, struct kn_program *o
         }
         k->id = g->kernels.n;
         VEC_PUSH(p->ctx, g->kernels, k);
-        out->kernels = g->kernels.at;
-        out->nkernels = g->kernels.n;
+        VEC_GIVE(g->kernels, out->kernels, out->nkernels);
         return true;
     }
     if (lex_take_word(p, "buffer")) {
@@ -453,16 +451,11 @@ bool parse_program(struct parser *p)
     while (ok && (lex_is_word(p, "kernel") || lex_is_word(p, "buffer") || lex_is_word(p, "level") ||
                   lex_is_word(p, "memory") || lex_is_word(p, "queue") || lex_is_word(p, "entry")))
         ok = parse_part(p, &g, out);
-    out->nbuffers = g.buffers.n;
-    out->buffers = g.buffers.at;
-    out->nmemories = g.memories.n;
-    out->memories = g.memories.at;
-    out->nqueues = g.queues.n;
-    out->queues = g.queues.at;
-    out->nentries = g.entries.n;
-    out->entries = g.entries.at;
-    out->nsyms = g.syms.n;
-    out->syms = g.syms.at;
+    VEC_GIVE(g.buffers, out->buffers, out->nbuffers);
+    VEC_GIVE(g.memories, out->memories, out->nmemories);
+    VEC_GIVE(g.queues, out->queues, out->nqueues);
+    VEC_GIVE(g.entries, out->entries, out->nentries);
+    VEC_GIVE(g.syms, out->syms, out->nsyms);
     out->sym_level = g.levels.at;
     if (ok)
         find_weights(p, out);

@@ -108,8 +108,7 @@ void kn_find_sizes(struct ir_ctx *ctx, struct kn_kernel *k)
 {
     struct finder f = {.ctx = ctx, .k = k};
     kn_each_expr(k, note_expr, &f);
-    k->nsizes = f.found.n;
-    k->sizes = f.found.at;
+    VEC_GIVE(f.found, k->sizes, k->nsizes);
 }
 
 /* == Text == */

@@ -262,8 +262,7 @@ static void list_values(struct counter *k)
                 VEC_PUSH(k->ctx, values,
                          (struct plan_value){i, users.n, users.at, bytes_of(k, v->type), k->active[v->id]});
         }
-    k->m->nvalues = values.n;
-    k->m->values = values.at;
+    VEC_GIVE(values, k->m->values, k->m->nvalues);
 }
 
 /* -- The whole ----------------------------------------------------------------------------------------------------- */

@@ -313,8 +313,7 @@ bool pass_build_run(struct pass_run *r)
         if (!build_block(&lw, f->body))
             return false;
     }
-    m->program->kernels = lw.kernels.at;
-    m->program->nkernels = lw.kernels.n;
+    VEC_GIVE(lw.kernels, m->program->kernels, m->program->nkernels);
     lw_leave(&lw);
     return true;
 }

@@ -31,7 +31,8 @@ void kb_reset(struct kb *k, struct lw *lw, const struct lw_group *group)
     KEEP_ROOM(stages)
     KEEP_ROOM(order)
     KEEP_ROOM(memo)
-    KEEP_ROOM(guard_sets) KEEP_ROOM(locals) KEEP_ROOM(needs) KEEP_ROOM(reads)
+    KEEP_ROOM(guard_sets)
+    KEEP_ROOM(locals) KEEP_ROOM(needs) KEEP_ROOM(reads)
 #undef KEEP_ROOM
         VEC_PUSH(k->ctx, k->guard_sets, (__typeof__(*k->guard_sets.at)){0});
     VEC_PUSH(k->ctx, k->insns,
@@ -206,8 +207,7 @@ int kb_load_as(struct kb *k, int stage, struct ir_value *v, ir_type as, const ir
     struct kn_insn insn = {.code = KN_LOAD, .dtype = v->type->dtype, .nindex = n, .arg = {-1, -1, -1}};
     insn.operand = operand_of(k, v, as, KN_IN);
     insn.index = copy_exprs(k, n, physical);
-    insn.nguards = k->guard_sets.at[k->guards].n;
-    insn.guards = k->guard_sets.at[k->guards].at;
+    VEC_GIVE(k->guard_sets.at[k->guards], insn.guards, insn.nguards);
     return kb_insn(k, stage, insn);
 }
 

@@ -236,8 +236,7 @@ static void list_items(struct partition *p)
             map_nodes(p, n->regions[g], items.n);
         VEC_PUSH(p->ctx, items, (struct partition_item){.node = n, .anchor = items.n, .stage = -1});
     }
-    p->n = items.n;
-    p->items = items.at;
+    VEC_GIVE(items, p->items, p->n);
 }
 
 /* State is spread over the parameter's gradient and moments. */

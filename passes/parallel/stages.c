@@ -117,8 +117,7 @@ static bool make_whole(struct stages *x, const struct ir_func *from, int *how)
         VEC_PUSH(x->ctx, names, name);
     }
     x->whole = e.func;
-    x->names.at = names.at;
-    x->names.n = names.n;
+    VEC_GIVE(names, x->names.at, x->names.n);
     return ir_return(&e.b, results.n, results.at, names.at) != NULL;
 }
 
@@ -255,8 +254,7 @@ static void find_early(struct stages *x, struct kn_staged *p)
             if (!known)
                 VEC_PUSH(x->ctx, early, s->index);
         }
-    p->early = early.at;
-    p->nearly = early.n;
+    VEC_GIVE(early, p->early, p->nearly);
 }
 
 /* The microbatches alone: kept until all else is in its place. */

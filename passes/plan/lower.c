@@ -247,10 +247,8 @@ void lw_open(struct lw *lw, struct pass_run *r)
 static void lw_close(struct lw *lw)
 {
     struct kn_program *p = lw->prog;
-    p->kernels = lw->kernels.at;
-    p->nkernels = lw->kernels.n;
-    p->buffers = lw->buffers.at;
-    p->nbuffers = lw->buffers.n;
+    VEC_GIVE(lw->kernels, p->kernels, p->nkernels);
+    VEC_GIVE(lw->buffers, p->buffers, p->nbuffers);
 }
 
 bool lw_may_change(const struct lw *lw)
@@ -300,8 +298,7 @@ bool pass_steps_run(struct pass_run *r)
         f->fusion = NULL;
     }
     keep_initial_states(&lw, m);
-    p->nsyms = lw.known.n;
-    p->syms = lw.known.at;
+    VEC_GIVE(lw.known, p->syms, p->nsyms);
     p->sym_level = lw.depths.at;
     lw_leave(&lw);
     lw_close(&lw);
@@ -412,8 +409,7 @@ bool pass_share_run(struct pass_run *r)
     u.slot = IR_NEWN(lw.ctx, u.nslots, int);
     for (int e = 0; e < p->nentries; e++)
         share_kernels(lw.ctx, &p->entries[e].steps, &u, lw.machine && lw.machine->silent);
-    p->kernels = u.kernels.at;
-    p->nkernels = u.kernels.n;
+    VEC_GIVE(u.kernels, p->kernels, p->nkernels);
     p->nbuffers = lw.buffers.n;
     for (int i = 0; i < p->nkernels; i++)
         if (!kn_verify_kernel(lw.ctx, p->kernels[i]) || !kn_require(lw.ctx, p->kernels[i]))

@@ -410,7 +410,6 @@ bool pass_offload_run(struct pass_run *r)
             export_early(&o, &p->entries[e].steps);
     }
     p->memories[HOST].pinned = true;
-    p->nbuffers = o.buffers.n;
-    p->buffers = o.buffers.at;
+    VEC_GIVE(o.buffers, p->buffers, p->nbuffers);
     return true;
 }

@@ -449,8 +449,7 @@ bool pass_place_run(struct pass_run *r)
         place_entry(&pl, &p->entries[e]);
     for (int b = 0; b < pl.n; b++)
         pl.buffers.at[b].memory = pl.home[root(&pl, b)];
-    p->nbuffers = pl.buffers.n;
-    p->buffers = pl.buffers.at;
+    VEC_GIVE(pl.buffers, p->buffers, p->nbuffers);
     p->nmemories = 2;
     p->memories = IR_NEWN(ctx, 2, struct kn_memory);
     p->memories[HOST] = (struct kn_memory){.name = "host", .shared = true};

@@ -437,7 +437,6 @@ bool pass_queues_run(struct pass_run *r)
         walk(&q, &entry->steps, true);
         ir_arena_free(q.scratch);
     }
-    p->nqueues = q.table.n;
-    p->queues = q.table.at;
+    VEC_GIVE(q.table, p->queues, p->nqueues);
     return true;
 }

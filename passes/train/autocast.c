@@ -87,8 +87,7 @@ static bool read_file(struct ir_ctx *ctx, const char *path, struct autocast *a)
     }
     free(line);
     fclose(f);
-    a->rules = rules.at.at;
-    a->nrules = rules.at.n;
+    VEC_GIVE(rules.at, a->rules, a->nrules);
     return good;
 }
 

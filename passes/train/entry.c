@@ -25,8 +25,7 @@ static void collect_writes(struct entry *e)
         if (n->op == IR_state_write && !ir_has_uses(n->out[0]))
             VEC_PUSH(e->t->ctx, writes, n);
     }
-    e->nwrites = writes.n;
-    e->writes = writes.at;
+    VEC_GIVE(writes, e->writes, e->nwrites);
 }
 
 /* A version of a state variable is one value: later reads of it are the first. */

@@ -227,8 +227,7 @@ static bool read_optimizer(struct reader *r, struct optim_config *c)
     for (int i = 0; i < groups.n; i++)
         if (!check_group(r, c->kind, &first, &groups.at[i]))
             return false;
-    c->groups = groups.at;
-    c->ngroups = groups.n;
+    VEC_GIVE(groups, c->groups, c->ngroups);
     return true;
 }
 
@@ -257,8 +256,7 @@ static bool read_counts(struct reader *r, const char *key, char *text, struct sc
             return fail(r, ir_internf(r->ctx, "%s must ascend", key));
         VEC_PUSH(r->ctx, counts, (int64_t)v);
     }
-    s->milestones = counts.at;
-    s->nmilestones = counts.n;
+    VEC_GIVE(counts, s->milestones, s->nmilestones);
     return true;
 }
 

@@ -39,8 +39,7 @@ static bool train_spec_read(struct ir_ctx *ctx, const char *option, const char *
         VEC_PUSH(ctx, keys, key);
         VEC_PUSH(ctx, values, piece(ctx, &s, ","));
     }
-    spec->n = keys.n;
-    spec->keys = keys.at;
+    VEC_GIVE(keys, spec->keys, spec->n);
     spec->values = values.at;
     return true;
 }

@@ -46,8 +46,7 @@ bool train_select(struct training *t)
         if (wanted && !any_match(t->o->freeze, s->name))
             VEC_PUSH(t->ctx, chosen, s);
     }
-    t->nparams = chosen.n;
-    t->params = chosen.at;
+    VEC_GIVE(chosen, t->params, t->nparams);
     struct ir_where where = {.file = t->m->name};
     if (!chosen.n)
         ir_error(t->ctx, &where, "there is nothing to train: the model has no parameters%s",

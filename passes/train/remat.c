@@ -94,8 +94,7 @@ static void number(struct remat *r)
         r->position[n->id] = nodes.n;
         VEC_PUSH(r->ctx, nodes, n);
     }
-    r->nodes = nodes.at;
-    r->nnodes = nodes.n;
+    VEC_GIVE(nodes, r->nodes, r->nnodes);
     bool *seen = IR_NEWN(r->ctx, r->func->nnodes + 1, bool);
     for (int i = 0; r->func->body->last && i < r->results && i < r->func->body->last->nin; i++)
         mark(seen, r->func->body->last->in[i].value->def);
