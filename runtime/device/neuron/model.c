@@ -164,11 +164,11 @@ int neuron_timed(struct tcr_device *d, const struct tcr_timed **list, size_t *co
     return TCC_OK;
 }
 
-/* What was busy the longest: an engine, or the DMA queues. */
+/* What was busy the longest: an engine, or those of DMA, whose time is counted together. */
 static const char *bound_of(const struct neuron_counters *c)
 {
     const char *name = "DMA";
-    uint64_t most = c->dma_busy;
+    uint64_t most = c->dma_busy / NEURON_DMA_ENGINES;
 
     for (int e = 0; e < NEURON_NENGINES; e++)
         if (c->engine[e].busy > most) {
