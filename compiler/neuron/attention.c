@@ -57,7 +57,8 @@ struct step {
 struct attention {
     struct nk *nk;
     struct kn_attention r;
-    ir_expr visible; /* keys that a row may look at; NULL: all */
+    ir_expr visible;             /* keys that a row may look at; NULL: all */
+    const struct kn_insn *state; /* stores what rows have of other keys (phases.c); NULL: none does */
     struct nk_panel *q, *k;
     enum tcc_dtype type; /* in which weights and values are multiplied */
     struct nk_blocks values;
@@ -98,6 +99,8 @@ static bool plan(struct nk *nk, struct attention *a)
     a->plain = kn_is_plain_score(k, &a->r.is);
     a->scale = kn_scale_of(k, &a->r.is);
     kn_visible(nk->ctx, k, &a->r.is, a->r.t, &from, &a->visible);
+    a->visible = nk->keys == NK_KEYS_OTHER ? NULL : a->visible;
+    a->state = nk->keys ? &k->insns[k->stages[a->r.last + 1].first] : NULL;
     return true;
 }
 
@@ -400,6 +403,55 @@ static void store_logarithms(struct attention *a, struct rows *r)
         run_logarithms(a, r, 0, blocks, NEURON_PARTITIONS, tops, sums);
 }
 
+/* What rows have of other keys: MEANS, and behind that store another one of largest scores and sums of weights, SUMS,
+ * beside each other. */
+enum { MEANS, SUMS };
+static const struct nk_value *load_state(struct attention *a, const struct rows *r, int which, int64_t n)
+{
+    struct nk *nk = a->nk;
+    int mark = nk_mark(nk);
+    struct nk_tile t = tile_of(a, r, a->r.e, 0, n);
+    struct kn_insn *load = IR_NEW(nk->ctx, struct kn_insn);
+    *load = a->state[which];
+    load->code = KN_LOAD;
+    load->nargs = 0;
+    load->arg[0] = -1;
+    const struct nk_value *to = nk_new(nk, &t, TCC_F32);
+    nk_copy_to(nk, &t, to, nk_load(nk, &t, load, NULL));
+    nk_release_to(nk, mark, &to, 1);
+    return to;
+}
+
+static void begin_with_state(struct attention *a, struct rows *r)
+{
+    struct nk *nk = a->nk;
+    struct nk_tile one = nk_lanes(r->n, 1);
+    nk_begin_tile(nk);
+    r->mean = load_state(a, r, MEANS, a->width);
+    const struct nk_value *sums = load_state(a, r, SUMS, 2), *top = nk_new(nk, &one, TCC_F32),
+                          *sum = nk_new(nk, &one, TCC_F32);
+    struct nk_value from[] = {nk_from(sums, 0), nk_from(sums, 1)};
+    nk_copy_to(nk, &one, top, &from[0]);
+    nk_copy_to(nk, &one, sum, &from[1]);
+    nk_drop(nk, sums);
+    r->top = top;
+    r->sum = sum;
+}
+
+static void store_state(struct attention *a, struct rows *r)
+{
+    struct nk *nk = a->nk;
+    int mark = nk_mark(nk);
+    struct nk_tile means = tile_of(a, r, a->r.e, 0, a->width), t = tile_of(a, r, a->r.e, 0, 2), one = nk_lanes(r->n, 1);
+    const struct nk_value *sums = nk_new(nk, &t, TCC_F32);
+    struct nk_value to[] = {nk_from(sums, 0), nk_from(sums, 1)};
+    nk_copy_to(nk, &one, &to[0], r->top);
+    nk_copy_to(nk, &one, &to[1], r->sum);
+    nk_store(nk, &means, &a->state[MEANS], r->mean);
+    nk_store(nk, &t, &a->state[SUMS], sums);
+    nk_release_to(nk, mark, NULL, 0);
+}
+
 /* The stage that stores means, at these rows. */
 static void store_means(struct attention *a, struct rows *r)
 {
@@ -422,7 +474,9 @@ static void finish(struct attention *a, struct rows *r)
 {
     struct nk *nk = a->nk;
     nk_begin_tile(nk);
-    if (a->r.mean >= 0)
+    if (a->state)
+        store_state(a, r);
+    else if (a->r.mean >= 0)
         store_means(a, r);
     if (a->r.lse >= 0)
         store_logarithms(a, r);
@@ -508,6 +562,8 @@ static void begin_rows(struct attention *a, struct walk *w)
     r->n = nk_panel_part(a->q, nk->extent[a->r.row] - w->row, NEURON_PARTITIONS);
     r->q = nk_panel_copy(nk, a->q);
     nk_panel_load(nk, r->q, w->base, w->row, r->n);
+    if (nk->keys == NK_KEYS_OTHER)
+        begin_with_state(a, r);
     w->lo = 0;
     w->last = a->keys;
     w->all = 0;
@@ -569,6 +625,26 @@ static void score(struct attention *a, struct step *s)
         s->part[p].scores = scores(a, s->rows, s->part[p].lo, s->part[p].n);
 }
 
+/* Results of rows whose keys all were looked at. */
+static void run_ends(struct attention *a)
+{
+    struct nk *nk = a->nk;
+    int64_t base[KN_MAX_DIMS] = {0};
+    do
+        for (int64_t row = 0; row < nk->extent[a->r.row]; row += NEURON_PARTITIONS) {
+            struct rows r = {.n = nk->extent[a->r.row] - row};
+            r.n = r.n < NEURON_PARTITIONS ? r.n : NEURON_PARTITIONS;
+            memcpy(r.base, base, sizeof base);
+            r.base[a->r.row] = row;
+            begin_with_state(a, &r);
+            store_means(a, &r);
+            nk_drop(nk, r.mean);
+            nk_drop(nk, r.sum);
+            nk_drop(nk, r.top);
+        }
+    while (next_head(a, base));
+}
+
 void nk_run_attention(struct nk *nk)
 {
     struct attention a;
@@ -577,6 +653,10 @@ void nk_run_attention(struct nk *nk)
     if (!plan(nk, &a))
         nk_refuse(nk, "attention of another form");
     nk->optional = true;
+    if (nk->keys == NK_KEYS_NONE) {
+        run_ends(&a);
+        return;
+    }
     next_step(&a, &w, now);
     score(&a, now);
     for (int i = 0; now; i++) {

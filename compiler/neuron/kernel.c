@@ -220,9 +220,9 @@ struct neuron_program *neuron_kernel_program(struct ir_ctx *ctx, const struct nk
 }
 
 struct neuron_program *nk_turn_program(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k,
-                                       const char **why)
+                                       enum nk_keys keys, const char **why)
 {
-    return make((struct nk){.ctx = ctx, .machine = m, .k = k, .turn = true}, why);
+    return make((struct nk){.ctx = ctx, .machine = m, .k = k, .turn = true, .keys = keys}, why);
 }
 
 struct neuron_program *nk_pass_program(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k,

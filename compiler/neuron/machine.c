@@ -28,8 +28,22 @@ static bool lacks(const struct pass_machine *m, enum tcc_dtype d)
     return !nk_has_type(d);
 }
 
-/* As attention.c takes it: known sizes, rows, keys and values of one type; what it finds too large then is a kernel of
- * the lanes'. */
+/* May so many rows, or keys, be known to the run alone? Where keys are, they are at the rows' places (phases.c); rows
+ * alone are turns, unless a causal mask compares them with keys. What is loaded must be float32: turns of a few rows
+ * have no panels of other types. */
+static bool may_be_open(const struct ir_node *n)
+{
+    ir_expr rows = n->in[0].value->type->dim[2], keys = n->in[1].value->type->dim[2];
+    int64_t known;
+    bool causal = ir_get_i(n, IR_ATTR_causal, 0) != 0;
+    for (int i = 0; i < 3; i++)
+        if (n->in[i].value->type->dtype != TCC_F32 || (n->in[i].value->def && n->in[i].value->def->op == IR_cast))
+            return false;
+    return n->op == IR_attention && rows->kind == IR_X_SYM && (rows == keys || (ir_is_const(keys, &known) && !causal));
+}
+
+/* As attention.c takes it: rows, keys and values of one type; what it finds too large then is a kernel of the lanes'.
+ * The batch may be open, and rows and keys. */
 static bool attention(const struct ir_node *n)
 {
     enum { LEAST_ROWS = 16, MOST_KEYS = 8192, MOST_WIDTH = 128 };
@@ -39,8 +53,14 @@ static bool attention(const struct ir_node *n)
         return false;
     for (int i = 0; i < 3; i++)
         for (int d = 0; d < 4; d++)
-            if (n->in[i].value->type->dtype != q->dtype || !ir_is_const(n->in[i].value->type->dim[d], &size[i][d]))
+            if (n->in[i].value->type->dtype != q->dtype)
                 return false;
+            else if (!ir_is_const(n->in[i].value->type->dim[d], &size[i][d])) {
+                bool open = d == 0 ? n->in[i].value->type->dim[0]->kind == IR_X_SYM : d == 2 && may_be_open(n);
+                if (!open)
+                    return false;
+                size[i][d] = LEAST_ROWS;
+            }
     return size[0][2] >= LEAST_ROWS && size[0][3] % 32 == 0 && size[0][3] <= MOST_WIDTH && size[2][3] <= MOST_WIDTH &&
            size[1][2] <= MOST_KEYS;
 }

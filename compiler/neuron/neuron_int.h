@@ -77,6 +77,10 @@ enum {
     NK_MOST_UNROLLED = 1000000, NK_STEADY = 4
 };
 
+/* Keys that rows of attention look at: all; or some: those at the rows' places, which come first, others, and then
+ * none, where results are made of what rows have. */
+enum nk_keys { NK_KEYS_ALL, NK_KEYS_OWN, NK_KEYS_OTHER, NK_KEYS_NONE };
+
 /* Iterations that happen at once: dim `dim` of the kernel has the value base[dim] + the sum of mult * index over its
  * axes. Axis 0 lies on partitions, the others in each of them, outermost first. */
 struct nk_axis { int dim; int64_t mult, extent; };
@@ -138,6 +142,7 @@ struct nk {
     bool optional;                            /* made in a way that is taken with NK_ROOM only */
     bool product;                             /* to be a product, or nothing */
     bool turn;                                /* one of an open kernel's (open.c): all of it has ended at its end */
+    enum nk_keys keys;                        /* of attention: which of the keys */
     bool lanes;                               /* instructions are the lanes', which take floats of any length (ops.c) */
     /* what all tiles, or later stages, use stays on chip (keep.c); a row that does is being loaded */
     bool keeps, makes_row;
@@ -218,9 +223,10 @@ struct nk_made {
 struct nk_kept *nk_kept_new(struct ir_ctx *ctx);
 const struct nk_made *nk_programs(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k);
 
-/* A turn of an open kernel, all sizes known (kernel.c); the kernel (open.c). NULL, as below. */
+/* A turn of an open kernel, all sizes known (kernel.c); the kernel (open.c). NULL, as below. keys: of attention
+ * (phases.c). */
 struct neuron_program *nk_turn_program(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k,
-                                       const char **why);
+                                       enum nk_keys keys, const char **why);
 struct neuron_program *nk_open_program(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k,
                                        const char **why);
 /* Attention as turns of a few heads each; NULL: it has none that are alike (open.c). */
@@ -283,18 +289,25 @@ struct kn_kernel *nk_copy_kernel(struct ir_ctx *ctx, const struct kn_kernel *fro
 /* phases.c: an open kernel as kernels one behind the other, with the same operands and perhaps some more, in whose
  * loops turns can be taken. How many; 0: it is none that can be. */
 enum { NK_PHASES = 8 };
+/* Is it attention to some keys? A stage behind its last one stores what rows have of them, and of those before. */
+bool nk_is_some_keys(const struct kn_kernel *k);
+/* Does the instruction of such a kernel say what a causal mask compares, which turns know? */
+bool nk_is_position(const struct kn_kernel *k, int insn);
 int nk_phases(struct ir_ctx *ctx, const struct kn_kernel *k, const struct kn_kernel **to);
 
 /* turns.c: an open kernel's loops of turns, in one another, each over the units of a dim: as many as sizes say (units
  * 0), or so many. Turns of many points come first. A program for each way to choose a level of each axis, the last one
- * first. step: by tensor and axis, bytes by which it goes on with a unit. */
-enum { NK_LEVELS = 4, NK_OPEN = 3, NK_READ = 2, NK_TURNS = 32 };
+ * first; NULL: there are no such turns. step: by tensor and axis, bytes by which it goes on with a unit. */
+enum { NK_LEVELS = 5, NK_OPEN = 3, NK_READ = 2, NK_TURNS = 40 };
 struct nk_axis_turns { int n; int64_t points[NK_LEVELS], units; uint8_t power; };
 /* An index that is read where a program begins: `words` of a tensor, times 1 or -1, plus a number; below 0, `bound` is
  * added. It counts as an axis behind the others, along which there are no turns. */
 struct nk_read { uint16_t tensor; int words; int64_t times, plus; struct neuron_operand bound; };
 struct nk_turns {
     int naxes, ntensors, nread;
+    /* The last two axes are the rows and keys of attention, in the same places; causal: rows see the keys before them.
+     * Behind the other programs are, by level, those of rows and their own keys, and those of what rows come to. */
+    bool rows, causal;
     struct nk_read read[NK_READ];
     struct nk_axis_turns axis[NK_OPEN];
     struct neuron_program *program[NK_TURNS];

@@ -19,7 +19,7 @@
 
 /* LONG: ticks that a turn should take; MORE: points of a level's turn, as a multiple of the next one's. DMA carries so
  * many bytes a tick. */
-enum { LONG = 1 << 19, MORE = 8, DMA_BYTES = 48, MOST_COPIES = 8 };
+enum { LONG = 1 << 19, MORE = 8, MOST_LEVELS = 4, DMA_BYTES = 48, MOST_COPIES = 8 };
 
 static const int64_t NOT_YET = INT64_MIN;
 
@@ -375,7 +375,8 @@ static bool find_shifts(struct open *o)
     o->chain = IR_NEWN(o->ctx, k->noperands + MOST_COPIES, struct nk_chain);
     for (int i = 0; i < k->ninsns; i++) {
         const struct kn_insn *n = &k->insns[i];
-        bool fine = n->code == KN_INDEX ? !uses_size(k, n->bound) : stays(o, n->expr) && stays(o, n->bound);
+        bool fine = n->code == KN_INDEX ? !uses_size(k, n->bound)
+                                        : nk_is_position(k, i) || (stays(o, n->expr) && stays(o, n->bound));
         for (int g = 0; g < n->nguards; g++)
             fine &= stays(o, n->guards[g].e) && stays(o, n->guards[g].lo) && stays(o, n->guards[g].hi);
         if (!fine)
@@ -451,9 +452,9 @@ static int *operands_of(const struct open *o, int ntensors)
 
 /* NULL: it can't be made, `why` says why. */
 static struct neuron_program *turn(const struct open *o, const struct nk_machine *m, const int64_t *units,
-                                   const char **why)
+                                   enum nk_keys keys, const char **why)
 {
-    struct neuron_program *p = nk_turn_program(o->ctx, m, kernel_of(o, units), why);
+    struct neuron_program *p = nk_turn_program(o->ctx, m, kernel_of(o, units), keys, why);
     if (!p)
         return NULL;
     int *operand = operands_of(o, p->ntensors);
@@ -482,7 +483,7 @@ static bool find_levels(struct open *o, const struct nk_machine *m, struct nk_tu
     const char *why = "";
     for (int a = 0; a < o->naxes; a++)
         longest[a] = 1;
-    struct neuron_program *p = turn(o, m, longest, &why);
+    struct neuron_program *p = turn(o, m, longest, NK_KEYS_ALL, &why);
     if (!p) {
         o->why = why;
         return false;
@@ -490,11 +491,11 @@ static bool find_levels(struct open *o, const struct nk_machine *m, struct nk_tu
     for (bool grows = true; grows && is_short(o, m, p);) {
         grows = false;
         for (int a = o->naxes - 1; a >= 0 && is_short(o, m, p); a--) {
-            if (t->axis[a].n == (o->naxes > 1 ? NK_LEVELS - 1 : NK_LEVELS) ||
+            if (t->axis[a].n == (o->naxes > 1 ? MOST_LEVELS - 1 : MOST_LEVELS) ||
                 (o->axis[a].units && longest[a] * MORE > o->axis[a].units))
                 continue;
             longest[a] *= MORE;
-            struct neuron_program *more = turn(o, m, longest, &why);
+            struct neuron_program *more = turn(o, m, longest, NK_KEYS_ALL, &why);
             if (!more || (o->naxes > 1 && instructions_of(more) > NK_MOST_INSTRUCTIONS / MORE)) {
                 longest[a] /= MORE;
                 neuron_program_free(more);
@@ -510,29 +511,63 @@ static bool find_levels(struct open *o, const struct nk_machine *m, struct nk_tu
     return true;
 }
 
+static bool make_turn(struct open *o, const struct nk_machine *m, struct nk_turns *t, int p, const int64_t *units,
+                      enum nk_keys keys)
+{
+    t->program[p] = turn(o, m, units, keys, &o->why);
+    return t->program[p];
+}
+
+/* Rows and keys of attention, in turns of so many points; which of them meet is put_rows()'s matter (turns.c). */
+static bool make_rows(struct open *o, const struct nk_machine *m, struct nk_turns *t)
+{
+    static const int64_t points[] = {512, 128, 32, 8, 1};
+    int rows = o->naxes - 2, keys = o->naxes - 1, n = 0;
+    struct nk_axis_turns *x = &t->axis[keys];
+    int64_t units[NK_OPEN] = {1, 1, 1};
+    bool fine = true;
+    for (int l = 0; l < NK_LEVELS; l++)
+        if (points[l] * o->axis[keys].each <= points[0] || points[l] == 1)
+            x->points[n++] = points[l];
+    x->n = n;
+    memcpy(&t->axis[rows], x, sizeof *x);
+    t->rows = true;
+    t->causal = o->k->roles.attention.is.compare >= 0;
+    for (int l = 0; l < n && fine; l++) {
+        units[rows] = x->points[l];
+        for (int k = l > 1 ? l : 0; k < n && fine; k++) {
+            units[keys] = x->points[k];
+            fine = (t->causal && !l && k) || make_turn(o, m, t, l * n + k, units, NK_KEYS_OTHER);
+        }
+        units[keys] = units[rows];
+        fine = fine && make_turn(o, m, t, n * n + l, units, NK_KEYS_OWN) &&
+               make_turn(o, m, t, n * n + n + l, units, NK_KEYS_NONE);
+    }
+    return fine;
+}
+
 static bool make_turns(struct open *o, const struct nk_machine *m, struct nk_turns *t)
 {
     int64_t longest[NK_OPEN], units[NK_OPEN];
-    const char *why = "";
+    bool fine = true;
     t->naxes = o->naxes;
     for (int a = 0; a < o->naxes; a++)
-        t->axis[a] = (struct nk_axis_turns){.n = 1, .units = o->axis[a].units, .power = o->axis[a].power};
+        t->axis[a] =
+            (struct nk_axis_turns){.n = 1, .points = {1}, .units = o->axis[a].units, .power = o->axis[a].power};
+    if (nk_is_some_keys(o->k))
+        return make_rows(o, m, t);
     if (!find_levels(o, m, t, longest))
         return false;
     int n = 1;
     for (int a = 0; a < o->naxes; n *= t->axis[a++].n)
         for (int l = 0; l < t->axis[a].n; l++)
             t->axis[a].points[l] = l ? t->axis[a].points[l - 1] / MORE : longest[a];
-    for (int p = 0; p < n; p++) {
+    for (int p = 0; p < n && fine; p++) {
         for (int a = o->naxes - 1, left = p; a >= 0; left /= t->axis[a--].n)
             units[a] = t->axis[a].points[left % t->axis[a].n];
-        t->program[p] = turn(o, m, units, &why);
-        if (!t->program[p]) {
-            o->why = why;
-            return false;
-        }
+        fine = make_turn(o, m, t, p, units, NK_KEYS_ALL);
     }
-    return true;
+    return fine;
 }
 
 static void free_turns(struct nk_turns *t)
@@ -568,8 +603,10 @@ static void add_names(struct nk *nk, struct open *o, const struct nk_turns *t, i
         neuron_add_size(nk->p, name, (size_t)length, (uint8_t)(NEURON_REGISTERS - NEURON_SIZES + s));
     }
     for (int f = 0; f < nphases; f++)
-        for (int p = 0; p < NK_TURNS && t[f].program[p]; p++) {
+        for (int p = 0; p < NK_TURNS; p++) {
             const struct neuron_program *from = t[f].program[p];
+            if (!from)
+                continue;
             const int *operand = operands_of(&o[f], from->ntensors);
             const uint16_t *place = places_of(&o[f], from->ntensors);
             for (int k = 0; k < from->ntensors; k++) {
@@ -603,8 +640,8 @@ static void add_names(struct nk *nk, struct open *o, const struct nk_turns *t, i
 /* Bytes by which tensors go on with a unit of each axis. */
 static void add_steps(struct nk *nk, const struct open *o, struct nk_turns *t)
 {
-    for (int p = 0; p < NK_TURNS && t->program[p]; p++)
-        t->ntensors = t->program[p]->ntensors > t->ntensors ? t->program[p]->ntensors : t->ntensors;
+    for (int p = 0; p < NK_TURNS; p++)
+        t->ntensors = t->program[p] && t->program[p]->ntensors > t->ntensors ? t->program[p]->ntensors : t->ntensors;
     const int *operand = operands_of(o, t->ntensors);
     t->place = places_of(o, t->ntensors);
     t->nread = o->nread;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * phases.c - a kernel that reduces along open dims (open.c) as several that only have turns, one behind the other. What
- * a stage reduces along them is added up, turn by turn, in a tensor of the program's own, which has an element for each
- * outer point: one kernel sets it to what adds nothing, the next one reduces some points and combines that with what is
- * there. Stages behind it read it from there; what else they need of stages without inner dims they work out again. A
- * softmax is five of them: the largest and the sum, each set and added up, and the quotients.
+ * phases.c - a kernel that reduces along open dims (open.c) as several that only have turns, one behind the other.
+ * What a stage reduces along them is added up, turn by turn, in a tensor of the program's own, which has an element
+ * for each outer point: one kernel sets it to what adds nothing, the next one reduces some points and combines that
+ * with what is there. Stages behind it read it from there; what else they need of stages without inner dims they work
+ * out again. A softmax is five of them: the largest and the sum, each set and added up, and the quotients. Attention
+ * stays one kernel, of some rows and some keys a turn (attention.c): what rows have of the keys so far, means, largest
+ * scores and sums of weights, is in tensors of the program's own.
  *
  * And dims as loops of turns need them: one that accesses divide by sizes becomes two, and two axes of an operand of
  * which accesses have quotient and remainder of one number are one axis.
@@ -234,8 +236,8 @@ struct phases {
     const struct kn_kernel *k, **to;
     int n;
     struct kn_operand *operands;
-    int noperands, nouter, *temp; /* temp: by instruction, the operand that has what it reduces; -1: none */
-    ir_expr *index;               /* of those: outer dims */
+    int noperands, *temp; /* temp: by instruction, the operand that has what it reduces; -1: none */
+    ir_expr **index;      /* and where: outer dims, of attention something besides */
 };
 
 /* A kernel of the phases under construction; at: by instruction of the whole, where it stands; -1: nowhere yet. */
@@ -283,14 +285,15 @@ static void end(struct phases *p, struct phase *f, uint32_t keep)
     p->to[p->n++] = k;
 }
 
-static struct kn_insn access_of(const struct phases *p, enum kn_code code, int operand, int arg)
+/* Of what instruction `of` reduces, where it is kept. */
+static struct kn_insn access_of(const struct phases *p, enum kn_code code, int of, int arg)
 {
     return (struct kn_insn){.code = (uint8_t)code,
                             .dtype = TCC_F32,
                             .nargs = code == KN_STORE,
-                            .nindex = (uint8_t)p->nouter,
-                            .operand = operand,
-                            .index = p->index,
+                            .nindex = p->operands[p->temp[of]].rank,
+                            .operand = p->temp[of],
+                            .index = p->index[of],
                             .answer = KN_PROVED,
                             .arg = {arg, -1, -1}};
 }
@@ -307,7 +310,7 @@ static bool bring(struct phases *p, struct phase *f, int insn, const struct kn_s
     struct kn_insn n = p->k->insns[insn];
     const struct kn_stage *own = &p->k->stages[kn_stage_of(p->k, insn)];
     if (p->temp[insn] >= 0 && own != g) {
-        f->at[insn] = add(p, f, access_of(p, KN_LOAD, p->temp[insn], -1));
+        f->at[insn] = add(p, f, access_of(p, KN_LOAD, insn, -1));
         return true;
     }
     if ((own != g && own->inner) || n.code == KN_ENV || n.code == KN_SCAN || n.code == KN_ARGREDUCE ||
@@ -367,16 +370,16 @@ static bool add_reduction(struct phases *p, const struct kn_stage *g)
         const struct kn_insn *n = &p->k->insns[i];
         if (n->code != KN_REDUCE)
             continue;
-        int old = add(p, &f, access_of(p, KN_LOAD, p->temp[i], -1));
+        int old = add(p, &f, access_of(p, KN_LOAD, i, -1));
         int both = add(p, &f,
                        (struct kn_insn){.code = KN_SCALAR,
                                         .dtype = TCC_F32,
                                         .op = (uint16_t)nk_word_of(n),
                                         .nargs = 2,
                                         .arg = {old, f.at[i], -1}});
-        add(p, &f, access_of(p, KN_STORE, p->temp[i], both));
+        add(p, &f, access_of(p, KN_STORE, i, both));
         int none = add(p, &set, nothing(n));
-        add(p, &set, access_of(p, KN_STORE, p->temp[i], none));
+        add(p, &set, access_of(p, KN_STORE, i, none));
     }
     end_stage(&f, 0);
     end_stage(&set, 0);
@@ -409,19 +412,28 @@ static bool is_open(const struct kn_kernel *k, const struct kn_stage *g)
     return open;
 }
 
-/* Operands of the program's own for what stages reduce along open dims. */
+/* A tensor of the program's own with an element for each outer point, and how its elements are found. */
+static bool outer_points(const struct phases *p, struct kn_operand *o, ir_expr *index)
+{
+    *o = (struct kn_operand){.use = KN_INOUT, .dtype = TCC_F32, .name = "partial"};
+    for (int d = 0; d < p->k->ndims; d++)
+        if (p->k->dims[d].role == KN_OUTER) {
+            if (o->rank == TCC_MAX_RANK)
+                return false;
+            index[o->rank] = p->k->dims[d].var;
+            o->dims[o->rank++] = p->k->dims[d].extent;
+        }
+    return true;
+}
+
+/* Such tensors for what stages reduce along open dims. */
 static bool add_temporaries(struct phases *p)
 {
     const struct kn_kernel *k = p->k;
-    struct kn_operand o = {.use = KN_INOUT, .dtype = TCC_F32, .name = "partial"};
-    for (int d = 0; d < k->ndims; d++)
-        if (k->dims[d].role == KN_OUTER) {
-            if (o.rank == TCC_MAX_RANK)
-                return false;
-            p->index[o.rank] = k->dims[d].var;
-            o.dims[o.rank++] = k->dims[d].extent;
-        }
-    p->nouter = o.rank;
+    ir_expr *index = IR_NEWN(p->ctx, TCC_MAX_RANK, ir_expr);
+    struct kn_operand o;
+    if (!outer_points(p, &o, index))
+        return false;
     for (int i = 0; i < k->ninsns; i++) {
         const struct kn_insn *n = &k->insns[i];
         p->temp[i] = -1;
@@ -430,17 +442,95 @@ static bool add_temporaries(struct phases *p)
         if (n->dtype != TCC_F32 || p->noperands == k->noperands + NK_PHASES)
             return false;
         p->temp[i] = p->noperands;
+        p->index[i] = index;
         p->operands[p->noperands++] = o;
     }
+    return true;
+}
+
+/* -- Attention along an open dim -- */
+
+bool nk_is_some_keys(const struct kn_kernel *k)
+{
+    int behind = k->roles.form == KN_ATTENTION ? k->roles.attention.last + 1 : 0;
+    return behind && behind < k->nstages && k->roles.attention.lse < 0 &&
+           k->operands[k->insns[k->stages[behind].first].operand].use == KN_INOUT;
+}
+
+bool nk_is_position(const struct kn_kernel *k, int insn)
+{
+    const struct kn_score *s = &k->roles.attention.is;
+    return nk_is_some_keys(k) && s->compare >= 0 && (insn == s->query || insn == s->key);
+}
+
+/* Are rows and keys at the same places, where a causal mask compares those? */
+static bool is_even(const struct kn_kernel *k, const struct kn_attention *r)
+{
+    bool causal = r->is.compare >= 0;
+    return k->dims[r->row].extent == k->dims[r->t].extent &&
+           (!causal ||
+            (k->insns[r->is.query].expr == k->dims[r->row].var && k->insns[r->is.key].expr == k->dims[r->t].var));
+}
+
+/* A tensor of rows' means, and one of their largest scores and sums of weights, beside each other. */
+static bool add_state(struct phases *p, const struct kn_attention *r)
+{
+    const struct kn_dim *columns = &p->k->dims[r->e];
+    const int insn[] = {r->mean, r->top, r->sum};
+    for (int i = 0; i < p->k->ninsns; i++)
+        p->temp[i] = -1;
+    for (int i = 0; i < 3; i++) {
+        struct kn_operand o;
+        ir_expr *index = IR_NEWN(p->ctx, TCC_MAX_RANK, ir_expr);
+        if (!outer_points(p, &o, index) || o.rank == TCC_MAX_RANK)
+            return false;
+        index[o.rank] = i < 2 ? columns->var : ir_const(p->ctx, 1);
+        o.dims[o.rank++] = i ? ir_const(p->ctx, 2) : columns->extent;
+        p->index[insn[i]] = index;
+        p->temp[insn[i]] = p->noperands - (i == 2);
+        p->operands[p->noperands] = o;
+        p->noperands += i < 2;
+    }
+    return true;
+}
+
+/* One phase: the kernel, of some keys a turn, and a stage that stores what rows have of them. */
+static bool cut_attention(struct phases *p, struct kn_kernel *whole)
+{
+    const struct kn_attention *r = &whole->roles.attention;
+    if (r->row < 0 || r->mean < 0 || r->lse >= 0 || r->last != whole->nstages - 1 || !is_even(whole, r) ||
+        !add_state(p, r))
+        return false;
+    whole->noperands = p->noperands;
+    struct phase f = begin(p);
+    for (int i = 0; i < whole->ninsns; i++) { /* the template has rows on chip, where the kernel has a buffer */
+        struct kn_insn n = whole->insns[i];
+        bool local = (n.code == KN_LOAD || n.code == KN_STORE) && whole->operands[n.operand].use == KN_LOCAL;
+        add(p, &f, local ? (struct kn_insn){.code = KN_CONST, .dtype = TCC_F32, .arg = {-1, -1, -1}} : n);
+    }
+    add(p, &f, access_of(p, KN_STORE, r->mean, r->mean));
+    add(p, &f, access_of(p, KN_STORE, r->top, r->top));
+    f.k->nstages = whole->nstages + 1;
+    f.k->stages = IR_NEWN(p->ctx, f.k->nstages, struct kn_stage);
+    memcpy(f.k->stages, whole->stages, (size_t)whole->nstages * sizeof *whole->stages);
+    f.k->stages[whole->nstages] = (struct kn_stage){.first = whole->ninsns, .last = f.insns.n};
+    f.k->insns = f.insns.at;
+    f.k->ninsns = f.insns.n;
+    f.k->kind = whole->kind;
+    p->to[p->n++] = f.k;
     return true;
 }
 
 static bool cut(struct phases *p)
 {
     const struct kn_kernel *k = p->k;
-    bool fine = !k->split.combine && add_temporaries(p) && !kn_has_operand(k, KN_BIT(KN_LOCAL));
     struct kn_kernel *whole = nk_copy_kernel(p->ctx, k);
     whole->operands = p->operands;
+    if (k->roles.form == KN_ATTENTION) {
+        p->k = whole;
+        return cut_attention(p, whole);
+    }
+    bool fine = !k->split.combine && add_temporaries(p) && !kn_has_operand(k, KN_BIT(KN_LOCAL));
     whole->noperands = p->noperands;
     p->k = k = whole;
     for (int s = 0; s < k->nstages && fine; s++) {
@@ -470,7 +560,7 @@ int nk_phases(struct ir_ctx *ctx, const struct kn_kernel *k, const struct kn_ker
         return 1;
     struct phases p = {.ctx = ctx, .k = k, .to = to, .noperands = k->noperands};
     p.temp = IR_NEWN(ctx, k->ninsns + 1, int);
-    p.index = IR_NEWN(ctx, TCC_MAX_RANK, ir_expr);
+    p.index = IR_NEWN(ctx, k->ninsns + 1, ir_expr *);
     p.operands = IR_NEWN(ctx, k->noperands + NK_PHASES, struct kn_operand);
     memcpy(p.operands, k->operands, (size_t)k->noperands * sizeof *k->operands);
     return cut(&p) ? p.n : 0;

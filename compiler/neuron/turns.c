@@ -13,8 +13,9 @@
 
 #include "compiler/neuron/neuron_int.h"
 
-/* From the registers that launches set downwards: one to count with, what waits are for, where addresses begin. */
-enum { COUNT = NEURON_REGISTERS - NEURON_SIZES - 1, WAITS = COUNT - 1, MOST_BASES = 18 };
+/* From the registers that launches set downwards: one to count with, where rows are, what waits are for, where
+ * addresses begin. */
+enum { COUNT = NEURON_REGISTERS - NEURON_SIZES - 1, PLACE = COUNT - 1, WAITS = PLACE - 1, MOST_BASES = 17 };
 
 struct turns {
     struct nk *nk;
@@ -75,13 +76,15 @@ static int programs_of(const struct nk_turns *t)
     int n = 1;
     for (int a = 0; a < t->naxes; a++)
         n *= t->axis[a].n;
-    return n;
+    return n + (t->rows ? 2 * t->axis[t->naxes - 1].n : 0);
 }
 
 static void find_signals(struct turns *u, const struct nk_turns *t)
 {
     int64_t signals[NEURON_SEMAPHORES];
     for (int k = 0; k < programs_of(t); k++) {
+        if (!t->program[k])
+            continue;
         count_signals(t->program[k], signals);
         for (int s = 0; s < NEURON_SEMAPHORES; s++) {
             u->used[s] |= signals[s] > 0;
@@ -209,21 +212,45 @@ static void begin_at(struct turns *u, int read)
     }
 }
 
+/* All addresses go on, or back, by as many units of an axis as register PLACE says. */
+static void go_by_place(struct turns *u, int axis, int times)
+{
+    for (int b = 0; b < u->nbases; b++) {
+        struct neuron_operand by = u->base[b].by[axis];
+        if (is_none(&by))
+            continue;
+        if (!nk_times(&by, times, 0))
+            nk_refuse(u->nk, "an address that too many sizes are factors of");
+        set(u, COUNT, by);
+        count(u, NEURON_OP_REG_MUL, COUNT, in_register(PLACE));
+        count(u, NEURON_OP_REG_ADD, WAITS - 1 - b, in_register(COUNT));
+    }
+}
+
 /* -- Loops -- */
 
-/* How many turns of a level there are. */
-static void count_turns(struct turns *u, const struct nk_axis_turns *x, int level)
+static struct neuron_operand units_of(const struct nk_axis_turns *x)
 {
     struct neuron_operand units = an_integer(x->units);
     if (!x->units) {
         units.by[0] = 1;
         units.power[0] = x->power;
     }
-    set(u, COUNT, units);
+    return units;
+}
+
+static void divide(struct turns *u, int reg, int64_t by)
+{
+    if (by > 1)
+        count(u, NEURON_OP_REG_SHR, reg, an_integer(__builtin_ctzll((uint64_t)by)));
+}
+
+/* Of as many units as are counted, how many turns of a level there are. */
+static void count_turns(struct turns *u, const struct nk_axis_turns *x, int level)
+{
     if (level)
         count(u, NEURON_OP_REG_AND, COUNT, an_integer(x->points[level - 1] - 1));
-    if (x->points[level] > 1)
-        count(u, NEURON_OP_REG_SHR, COUNT, an_integer(__builtin_ctzll((uint64_t)x->points[level])));
+    divide(u, COUNT, x->points[level]);
 }
 
 static void put_turn(struct turns *u, int number)
@@ -235,6 +262,115 @@ static void put_turn(struct turns *u, int number)
     count(u, NEURON_OP_REG_ADD, WAITS, an_integer(u->each));
 }
 
+static void begin_loop(struct turns *u)
+{
+    put(u, &(struct neuron_instr){.op = NEURON_OP_LOOP, .noperands = 1, .operand = {in_register(COUNT)}});
+}
+
+static void end_loop(struct turns *u)
+{
+    put(u, &(struct neuron_instr){.op = NEURON_OP_END_LOOP});
+}
+
+/* -- Rows of attention -- */
+
+/* Loops, of the first levels, over the keys before those rows, or behind them; addresses go on. */
+static void put_keys(struct turns *u, int level, int levels, bool behind)
+{
+    int axis = u->t->naxes - 1;
+    const struct nk_axis_turns *x = &u->t->axis[axis];
+    for (int l = 0; l < levels; l++) {
+        int number = level * x->n + l;
+        if (!u->t->program[number])
+            continue;
+        set(u, COUNT, in_register(PLACE));
+        if (behind) {
+            count(u, NEURON_OP_REG_ADD, COUNT, an_integer(x->points[level]));
+            count(u, NEURON_OP_REG_MUL, COUNT, an_integer(-1));
+            count(u, NEURON_OP_REG_ADD, COUNT, units_of(x));
+        }
+        count_turns(u, x, l);
+        begin_loop(u);
+        put_turn(u, number);
+        go_on(u, axis, x->points[l], 0);
+        end_loop(u);
+    }
+}
+
+/* So many rows from PLACE on: with their own keys, for which nothing has to be there, then those behind, and before;
+ * then what they come to. even: turns of the first levels, up to the rows' own, are before them. */
+static void put_some_rows(struct turns *u, int level, bool even)
+{
+    int axis = u->t->naxes - 1;
+    const struct nk_axis_turns *x = &u->t->axis[axis];
+    go_by_place(u, axis, 1);
+    put_turn(u, x->n * x->n + level);
+    if (u->t->causal) {
+        go_by_place(u, axis, -1);
+    } else {
+        go_on(u, axis, x->points[level], 0);
+        put_keys(u, level, x->n, true);
+        go_on(u, axis, x->units ? -x->units : -1, x->units ? 0 : x->power);
+    }
+    put_keys(u, level, even ? level + 1 : x->n, false);
+    go_by_place(u, axis, -1);
+    put_turn(u, x->n * x->n + x->n + level);
+    go_on(u, axis - 1, x->points[level], 0);
+    count(u, NEURON_OP_REG_ADD, PLACE, an_integer(x->points[level]));
+}
+
+/* Times 1 if there are at least so many rows, else 0; or the other way round. */
+static void if_at_least(struct turns *u, int64_t rows, bool otherwise)
+{
+    enum { SCRATCH = 0, BITS = 24 }; /* a register of turns, while none is at work */
+    set(u, SCRATCH, units_of(&u->t->axis[u->t->naxes - 2]));
+    divide(u, SCRATCH, rows);
+    count(u, NEURON_OP_REG_ADD, SCRATCH, an_integer((1 << BITS) - 1));
+    divide(u, SCRATCH, 1 << BITS);
+    if (otherwise) {
+        count(u, NEURON_OP_REG_MUL, SCRATCH, an_integer(-1));
+        count(u, NEURON_OP_REG_ADD, SCRATCH, an_integer(1));
+    }
+    count(u, NEURON_OP_REG_MUL, COUNT, in_register(SCRATCH));
+}
+
+/*
+ * Turns of the most rows; what is left, if there are enough rows for a turn of the second level at all, by that one:
+ * the last turn of it begins so many rows before the end, and makes some a second time. Of fewer rows all are of the
+ * first level that there are enough for, in the same way.
+ */
+static void put_rows(struct turns *u)
+{
+    int axis = u->t->naxes - 2;
+    const struct nk_axis_turns *x = &u->t->axis[axis];
+    set(u, PLACE, an_integer(0));
+    for (int l = 0; l < x->n; l++) {
+        set(u, COUNT, units_of(x));
+        count_turns(u, x, l);
+        if (l > 1)
+            if_at_least(u, x->points[l - 1], true);
+        begin_loop(u);
+        put_some_rows(u, l, true);
+        end_loop(u);
+        if (!l || x->points[l] == 1)
+            continue;
+        set(u, COUNT, units_of(x)); /* some are left: 1, else 0 */
+        count(u, NEURON_OP_REG_AND, COUNT, an_integer(x->points[l] - 1));
+        count(u, NEURON_OP_REG_ADD, COUNT, an_integer(x->points[l] - 1));
+        divide(u, COUNT, x->points[l]);
+        if_at_least(u, x->points[l], false);
+        if (l > 1)
+            if_at_least(u, x->points[l - 1], true);
+        begin_loop(u);
+        go_by_place(u, axis, -1);
+        set(u, PLACE, units_of(x));
+        count(u, NEURON_OP_REG_ADD, PLACE, an_integer(-x->points[l]));
+        go_by_place(u, axis, 1);
+        put_some_rows(u, l, false);
+        end_loop(u);
+    }
+}
+
 static void put_axis(struct turns *u, int axis, int number)
 {
     const struct nk_axis_turns *x = &u->t->axis[axis];
@@ -242,12 +378,17 @@ static void put_axis(struct turns *u, int axis, int number)
         put_turn(u, number);
         return;
     }
-    for (int l = 0; l < x->n; l++) {
-        count_turns(u, x, l);
-        put(u, &(struct neuron_instr){.op = NEURON_OP_LOOP, .noperands = 1, .operand = {in_register(COUNT)}});
-        put_axis(u, axis + 1, number * x->n + l);
-        go_on(u, axis, x->points[l], 0);
-        put(u, &(struct neuron_instr){.op = NEURON_OP_END_LOOP});
+    if (u->t->rows && axis == u->t->naxes - 2) {
+        put_rows(u);
+    } else {
+        for (int l = 0; l < x->n; l++) {
+            set(u, COUNT, units_of(x));
+            count_turns(u, x, l);
+            begin_loop(u);
+            put_axis(u, axis + 1, number * x->n + l);
+            go_on(u, axis, x->points[l], 0);
+            end_loop(u);
+        }
     }
     if (axis) /* the next turn of the loop around it begins anew */
         go_on(u, axis, x->units ? -x->units : -1, x->units ? 0 : x->power);
@@ -268,7 +409,7 @@ void nk_put_turns(struct nk *nk, const struct nk_turns *t, int n)
             for (int r = 0; r < t[k].nread; r++)
                 begin_at(&u, r);
             for (int p = 0; p < programs_of(u.t); p++)
-                u.rolled[p] = nk_rolled(nk, &u.t->program[p]->stream[u.engine]);
+                u.rolled[p] = !u.t->program[p] ? NULL : nk_rolled(nk, &u.t->program[p]->stream[u.engine]);
             put_axis(&u, 0, 0);
         }
     }
