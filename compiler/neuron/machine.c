@@ -29,8 +29,8 @@ static bool lacks(const struct pass_machine *m, enum tcc_dtype d)
 }
 
 /* May so many rows, or keys, be known to the run alone? Where keys are, they are at the rows' places (phases.c); rows
- * alone are turns, unless a causal mask compares them with keys. What is loaded must be float32: turns of a few rows
- * have no panels of other types. */
+ * alone are turns, unless a causal mask compares them with keys. What is loaded must be float32, no cast's result:
+ * loads of other types in turns end on the host, and are not tested there. */
 static bool may_be_open(const struct ir_node *n)
 {
     ir_expr rows = n->in[0].value->type->dim[2], keys = n->in[1].value->type->dim[2];
