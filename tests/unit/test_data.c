@@ -83,7 +83,7 @@ static struct data_set make_set(int32_t *values, struct data_array *array)
                                  .mean = 1,
                                  .std = 2};
     static const int first;
-    return (struct data_set){1, array, &input, &first, 100, NULL};
+    return (struct data_set){.n = 1, .arrays = array, .inputs = &input, .axes = &first, .samples = 100};
 }
 
 START_TEST(loader_any_workers)

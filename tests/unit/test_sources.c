@@ -365,7 +365,7 @@ START_TEST(bad_rows_are_replaced)
         sprintf(text + strlen(text), i == 7 || i == 8 || i == 30 || i == 49 ? "%d\n" : "%d,%d\n", i, i);
     }
     ck_assert_msg(open_table(text, &o, &table, &a), "%s", error);
-    struct data_set set = {1, &a, &table, &first, 50, NULL};
+    struct data_set set = {.n = 1, .arrays = &a, .inputs = &table, .axes = &first, .samples = 50};
     for (int allowed = 3; allowed <= 4; allowed++) {
         struct loader *l = loader_new(&set, _i, 3, 10, allowed);
         int64_t k = 0;
