@@ -16,7 +16,7 @@
 
 /* -- Tables of a run ----------------------------------------------------------------------------------- */
 
-static const char *value_name(const struct run *r, uint32_t v)
+const char *tcr_stages_value_name(const struct run *r, uint32_t v)
 {
     return tcr_string(r->s->m, r->values[v].name);
 }
@@ -61,19 +61,10 @@ static struct tcr_staged *staged_of(struct tccrt_session *s, uint32_t number)
     return x;
 }
 
-static void drop(struct message **at)
-{
-    struct message *m = *at;
-
-    *at = m->next;
-    free(m->data);
-    free(m);
-}
-
 static void drop_messages(struct tcr_staged *x)
 {
     while (x->mail)
-        drop(&x->mail);
+        tcr_stages_drop(&x->mail);
 }
 
 void tcr_stages_free(struct tccrt_session *s)
@@ -197,7 +188,7 @@ static int slice_input(struct run *r, uint32_t i, uint32_t micro, struct tcc_ten
     return TCC_OK;
 }
 
-static struct tcc_tensor slot_tensor(const struct run *r, uint32_t v, const struct pslot *x)
+struct tcc_tensor tcr_stages_tensor(const struct run *r, uint32_t v, const struct pslot *x)
 {
     struct tcc_tensor t = {.data = x->data, .dtype = (int32_t)r->values[v].dtype, .rank = x->rank};
 
@@ -220,7 +211,7 @@ static int bind_value(struct run *r, uint32_t stage, uint32_t v, uint32_t micro,
     } else if (r->values[v].space == TCC_SPACE_SLOT) {
         const struct pslot *x = slot_of(r, stage, v, micro);
 
-        t = slot_tensor(r, v, x);
+        t = tcr_stages_tensor(r, v, x);
         r->state->in_there[i] = x->memory;
     } else {
         memcpy(t.dims, r->state->dims[v], sizeof t.dims);
@@ -318,93 +309,12 @@ static int run_call(struct run *r, uint32_t stage, const struct tcc_pstep *c)
         const struct tcr_out *o = &s->outs[k];
 
         if (!r->state->out_there[k] && (!o->host || o->host != o->own))
-            status = tcr_fail(TCC_EBUG, "value '%s' of a stage does not lie in its slot", value_name(r, v));
+            status = tcr_fail(TCC_EBUG, "value '%s' of a stage does not lie in its slot", tcr_stages_value_name(r, v));
         x->rank = o->rank;
         memcpy(x->dims, o->dims, sizeof x->dims);
     }
     swap_outputs(r, c, stage, micro);
     return status;
-}
-
-/* -- Messages inside a process ----------------------------------------------------------------------------------- */
-
-static int post(struct run *r, uint32_t v, uint32_t micro, uint32_t from, uint32_t to, const struct pslot *x)
-{
-    struct message *m = calloc(1, sizeof *m), **end = &r->state->mail;
-    struct tcc_tensor t = slot_tensor(r, v, x);
-    size_t bytes = (size_t)(tcr_elements(t.dtype, t.rank, t.dims) * tcr_dtype_bytes(t.dtype));
-
-    if (!m || !(m->data = malloc(bytes + 1))) {
-        free(m);
-        return tcr_fail(TCC_EENV, "no memory for '%s' on its way to stage %u", value_name(r, v), to);
-    }
-    memcpy(m->data, t.data, bytes);
-    m->value = v;
-    m->micro = micro;
-    m->from = from;
-    m->to = to;
-    m->bytes = bytes;
-    m->t = t;
-    while (*end)
-        end = &(*end)->next;
-    *end = m;
-    return TCC_OK;
-}
-
-/* NULL: it has not come. */
-static struct message **find(struct run *r, uint32_t v, uint32_t micro, uint32_t from, uint32_t to)
-{
-    for (struct message **at = &r->state->mail; *at; at = &(*at)->next)
-        if ((*at)->value == v && (*at)->micro == micro && (*at)->from == from && (*at)->to == to)
-            return at;
-    return NULL;
-}
-
-static int pick_up(struct run *r, uint32_t v, uint32_t micro, uint32_t from, uint32_t stage, struct pslot *x)
-{
-    struct message **at = find(r, v, micro, from, stage);
-    int status;
-
-    if (!at)
-        return AGAIN;
-    if ((status = tcr_grow(r->s, 0, &x->data, &x->held, (*at)->bytes)))
-        return status;
-    memcpy(x->data, (*at)->data, (*at)->bytes);
-    x->rank = (*at)->t.rank;
-    memcpy(x->dims, (*at)->t.dims, sizeof x->dims);
-    drop(at);
-    return TCC_OK;
-}
-
-/* All stages' tensors of a value, one behind the other: each sends its own to all, itself too. */
-static int gather_here(struct run *r, uint32_t stage, uint32_t v, const struct pslot *own, struct pslot *all)
-{
-    struct tcc_tensor one = slot_tensor(r, v, own);
-    size_t bytes = (size_t)(tcr_elements(one.dtype, one.rank, one.dims) * tcr_dtype_bytes(one.dtype));
-    bool *gave = &r->state->stages[stage].gave;
-    int status = TCC_OK;
-
-    for (uint32_t to = 0; !*gave && !status && to < r->p->stages; to++)
-        status = post(r, v, 0, stage, to, own);
-    *gave = true;
-    for (uint32_t from = 0; !status && from < r->p->stages; from++)
-        if (!find(r, v, 0, from, stage))
-            return AGAIN;
-    if (status || (status = tcr_grow(r->s, 0, &all->data, &all->held, bytes * r->p->stages)))
-        return status;
-    for (uint32_t from = 0; from < r->p->stages; from++) {
-        struct message **m = find(r, v, 0, from, stage);
-
-        if ((*m)->bytes != bytes)
-            return tcr_fail(TCC_EBUG, "stages gather '%s' in different sizes", value_name(r, v));
-        memcpy((char *)all->data + bytes * from, (*m)->data, bytes);
-        drop(m);
-    }
-    *gave = false;
-    all->rank = one.rank + 1;
-    all->dims[0] = r->p->stages;
-    memcpy(all->dims + 1, one.dims, (size_t)one.rank * sizeof *one.dims);
-    return TCC_OK;
 }
 
 /* -- Steps -------------------------------------------------------------------------------------------------------- */
@@ -418,12 +328,14 @@ static int run_step(struct run *r, uint32_t stage, const struct tcc_pstep *t)
 
     switch (t->kind) {
     case TCC_STEP_CALL: return run_call(r, stage, t);
-    case TCC_STEP_SEND: return alone ? post(r, v, micro, stage, tcr_stage_peer(r, t), x) : tcr_stages_send(r, x, t);
-    case TCC_STEP_RECV: return alone ? pick_up(r, v, micro, tcr_stage_peer(r, t), stage, x) : tcr_stages_recv(r, x, t);
+    case TCC_STEP_SEND:
+        return alone ? tcr_stages_post(r, v, micro, stage, tcr_stage_peer(r, t), x) : tcr_stages_send(r, x, t);
+    case TCC_STEP_RECV:
+        return alone ? tcr_stages_pick_up(r, v, micro, tcr_stage_peer(r, t), stage, x) : tcr_stages_recv(r, x, t);
     case TCC_STEP_COLLECTIVE:
         all = slot_of(r, stage, tcr_stage_value(r, t, 1), 0);
-        return alone ? gather_here(r, stage, v, x, all) : tcr_stages_gather(r, x, all, t);
-    default: one = slot_tensor(r, v, x); return tcr_stages_reduce(r, t->what, micro, &one);
+        return alone ? tcr_stages_gather_here(r, stage, v, x, all) : tcr_stages_gather(r, x, all, t);
+    default: one = tcr_stages_tensor(r, v, x); return tcr_stages_reduce(r, t->what, micro, &one);
     }
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stages_int.h - what the files of stages share: stages.c walks their lists, stages_net.c speaks with those of other
- * processes, stages_result.c puts microbatches' outputs together.
+ * stages_int.h - what the files of stages share: stages.c walks their lists, stages_mail.c brings values from one to
+ * another, stages_net.c to and from other processes, stages_result.c puts microbatches' outputs together.
  */
 #ifndef TCCRT_STAGES_INT_H
 #define TCCRT_STAGES_INT_H
@@ -76,6 +76,17 @@ tcr_stage_peer(const struct run *r, const struct tcc_pstep *t)
 {
     return (uint32_t)r->s->m->exprs[r->s->m->u32s[t->sizes.first]].k;
 }
+
+/* stages.c */
+const char *tcr_stages_value_name(const struct run *r, uint32_t v);
+struct tcc_tensor tcr_stages_tensor(const struct run *r, uint32_t v, const struct pslot *x); /* in the slot */
+
+/* stages_mail.c, inside a process: value v of a microbatch to another stage, and from one (AGAIN: it is not there). */
+int tcr_stages_post(struct run *r, uint32_t v, uint32_t micro, uint32_t from, uint32_t to, const struct pslot *x);
+int tcr_stages_pick_up(struct run *r, uint32_t v, uint32_t micro, uint32_t from, uint32_t stage, struct pslot *x);
+/* All stages' tensors of a value, one behind the other: each sends its own to all, itself too. */
+int tcr_stages_gather_here(struct run *r, uint32_t stage, uint32_t v, const struct pslot *own, struct pslot *all);
+void tcr_stages_drop(struct message **at);         /* out of the list */
 
 /* stages_net.c */
 int tcr_stages_send(struct run *r, struct pslot *x, const struct tcc_pstep *t);
