@@ -9,19 +9,17 @@
  * Ranges are cut into chunks, a few of which are under way at once, so that sums and messages overlap and staging
  * memory is bounded.
  *
- * Broadcasts go down a binomial tree in such chunks. The others are plain exchanges of blocks.
+ * Broadcasts go down a binomial tree in such chunks (coll_cast.c). The others are plain exchanges of blocks.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/comm/comm_int.h"
+#include "runtime/comm/coll_int.h"
 
 #include "base/mutant.h"
 
-#define WINDOW 4                        /* chunks under way */
-#define CHUNK_BYTES ((size_t)512 << 10) /* of one rank's elements */
-#define STAGE_BYTES ((size_t)64 << 20)  /* of all staging together, about */
-#define SHORT_BYTES ((size_t)4 << 10)   /* everybody reduces everything */
+#define STAGE_BYTES ((size_t)64 << 20) /* of all staging together, about */
+#define SHORT_BYTES ((size_t)4 << 10)  /* everybody reduces everything */
 
 /* -- A group of one --------------------------------------------------------------------------------------- */
 
@@ -44,8 +42,7 @@ void tcr_coll_alone(const struct tcr_coll *c)
 
 /* -- Elements of several tensors as if they were one ------------------------------------------------------------ */
 
-/* Elements [first, first + n) in one stretch of memory, or NULL. */
-static char *stretch(const struct tcr_coll *c, const struct tcr_piece *pieces, int64_t first, int64_t n)
+char *tcr_coll_stretch(const struct tcr_coll *c, const struct tcr_piece *pieces, int64_t first, int64_t n)
 {
     for (int i = 0; i < c->npieces; i++) {
         if (first < pieces[i].n)
@@ -55,8 +52,8 @@ static char *stretch(const struct tcr_coll *c, const struct tcr_piece *pieces, i
     return NULL;
 }
 
-static void copy(const struct tcr_coll *c, const struct tcr_piece *pieces, int64_t first, int64_t n, char *flat,
-                 bool out_of)
+void tcr_coll_copy(const struct tcr_coll *c, const struct tcr_piece *pieces, int64_t first, int64_t n, char *flat,
+                   bool out_of)
 {
     for (int i = 0; i < c->npieces && n; i++) {
         int64_t take = pieces[i].n - first;
@@ -197,7 +194,7 @@ static int reduction_begin(struct tcr_op *op)
     return TCC_OK;
 }
 
-static int world(const struct tcr_op *op, int rank)
+int tcr_coll_world(const struct tcr_op *op, int rank)
 {
     return op->c.c->ranks[rank];
 }
@@ -217,22 +214,22 @@ static int open_slot(struct tcr_op *op, struct reduction *r, struct slot *s, int
 
         s->getting[j] = false;
         if (mine.first < mine.last)
-            status = tcr_msg_start(op->net, &s->from[j], false, TCR_LANE_COLLECTIVE, world(op, j), op->tag,
+            status = tcr_msg_start(op->net, &s->from[j], false, TCR_LANE_COLLECTIVE, tcr_coll_world(op, j), op->tag,
                                    s->parts + (size_t)j * flat, (size_t)(mine.last - mine.first) * c->size);
         if (!status && theirs.first < theirs.last) {
             int64_t n = theirs.last - theirs.first;
-            char *data = stretch(c, c->in, theirs.first, n);
+            char *data = tcr_coll_stretch(c, c->in, theirs.first, n);
 
             if (!data)
-                copy(c, c->in, theirs.first, n, data = s->packed + (size_t)j * flat, true);
-            status = tcr_msg_start(op->net, &s->to[j], true, TCR_LANE_COLLECTIVE, world(op, j), op->tag, data,
+                tcr_coll_copy(c, c->in, theirs.first, n, data = s->packed + (size_t)j * flat, true);
+            status = tcr_msg_start(op->net, &s->to[j], true, TCR_LANE_COLLECTIVE, tcr_coll_world(op, j), op->tag, data,
                                    (size_t)n * c->size);
         }
     }
     return status;
 }
 
-static bool all_over(struct tcr_msg *m, int n)
+bool tcr_coll_all_over(struct tcr_msg *m, int n)
 {
     for (int i = 0; i < n; i++)
         if (m[i].active)
@@ -254,20 +251,20 @@ static int sum_slot(struct tcr_op *op, struct reduction *r, struct slot *s)
     s->summed = true;
     if (!n)
         return TCC_OK;
-    own = stretch(c, c->in, mine.first, n);
+    own = tcr_coll_stretch(c, c->in, mine.first, n);
     if (!own)
-        copy(c, c->in, mine.first, n, own = s->packed + (size_t)me * flat, true);
-    result = keeps ? stretch(c, c->out, mine.first - shift, n) : NULL;
+        tcr_coll_copy(c, c->in, mine.first, n, own = s->packed + (size_t)me * flat, true);
+    result = keeps ? tcr_coll_stretch(c, c->out, mine.first - shift, n) : NULL;
     for (int j = 0; j < size; j++)
         r->at[j] = j == me ? own : s->parts + (size_t)j * flat;
     tcr_reduce(c->dtype, c->how, c->scale, size, r->at, result ? result : s->sum, n);
     if (!result && keeps)
-        copy(c, c->out, mine.first - shift, n, s->sum, false);
+        tcr_coll_copy(c, c->out, mine.first - shift, n, s->sum, false);
     for (int i = 1; i < size && !status; i++) {
         int j = (me + i) % size;
 
         if (r->wants[j])
-            status = tcr_msg_start(op->net, &s->give[j], true, TCR_LANE_COLLECTIVE, world(op, j), op->tag | 1,
+            status = tcr_msg_start(op->net, &s->give[j], true, TCR_LANE_COLLECTIVE, tcr_coll_world(op, j), op->tag | 1,
                                    result ? result : s->sum, (size_t)n * c->size);
     }
     return status;
@@ -291,8 +288,8 @@ static int get_results(struct tcr_op *op, struct reduction *r, struct slot *s)
         r->got_posted[j]++;
         if (!n)
             continue;
-        data = stretch(c, c->out, theirs.first, n);
-        status = tcr_msg_start(op->net, &s->get[j], false, TCR_LANE_COLLECTIVE, world(op, j), op->tag | 1,
+        data = tcr_coll_stretch(c, c->out, theirs.first, n);
+        status = tcr_msg_start(op->net, &s->get[j], false, TCR_LANE_COLLECTIVE, tcr_coll_world(op, j), op->tag | 1,
                                data ? data : s->got + (size_t)j * flat, (size_t)n * c->size);
     }
     return status;
@@ -325,7 +322,7 @@ static int poll_results(struct tcr_op *op, struct reduction *r, struct slot *s, 
             struct range theirs = chunk_of(r, j, s->k);
 
             if (s->get[j].data == s->got + (size_t)j * flat)
-                copy(c, c->out, theirs.first, theirs.last - theirs.first, s->got + (size_t)j * flat, false);
+                tcr_coll_copy(c, c->out, theirs.first, theirs.last - theirs.first, s->got + (size_t)j * flat, false);
         }
     }
     return status;
@@ -347,7 +344,8 @@ static int slot_step(struct tcr_op *op, struct reduction *r, struct slot *s, boo
     if ((status = poll_list(op, s->from, moved)) || (status = poll_list(op, s->to, moved)) ||
         (status = poll_list(op, s->give, moved)) || (status = poll_results(op, r, s, moved)))
         return status;
-    if (!s->summed && r->next_sum == s->k && all_over(s->from, size) && (!r->clash || all_over(s->to, size))) {
+    if (!s->summed && r->next_sum == s->k && tcr_coll_all_over(s->from, size) &&
+        (!r->clash || tcr_coll_all_over(s->to, size))) {
         r->next_sum++;
         *moved = true;
         if ((status = sum_slot(op, r, s)))
@@ -374,8 +372,8 @@ static int reduction_advance(struct tcr_op *op, bool *moved)
     while (r->next_close < r->next_open) {
         struct slot *s = &r->slots[r->next_close % WINDOW];
 
-        if (!s->summed || !asked(op, r, s) || !all_over(s->to, size) || !all_over(s->give, size) ||
-            !all_over(s->get, size))
+        if (!s->summed || !asked(op, r, s) || !tcr_coll_all_over(s->to, size) || !tcr_coll_all_over(s->give, size) ||
+            !tcr_coll_all_over(s->get, size))
             break;
         s->k = -1;
         r->next_close++;
@@ -400,143 +398,6 @@ static void reduction_end(struct tcr_op *op)
         free(r->stage);
 }
 
-/* -- Broadcasts --------------------------------------------------------------------------------------------------- */
-
-enum { MAX_CHILDREN = 31 };
-
-struct cast {
-    int64_t chunk, chunks, next_get, next_close;
-    int parent, nchildren, children[MAX_CHILDREN]; /* world ranks; parent -1: the root */
-    struct {
-        int64_t k;         /* -1: free */
-        bool here, passed; /* the data is; and was given on */
-        struct tcr_msg get, give[MAX_CHILDREN];
-        char *stage, *data;
-    } slots[WINDOW];
-    char *stage;
-};
-
-static int cast_begin(struct tcr_op *op)
-{
-    const struct tcr_coll *c = &op->c;
-    struct cast *b = calloc(1, sizeof *b);
-    int size = c->c->size, v = (c->c->rank - c->root + size) % size, bit = 1;
-    size_t flat;
-
-    op->state = b;
-    if (!b)
-        return tcr_fail(TCC_EENV, "no memory for broadcast");
-    while (bit < size && !(v & bit))
-        bit <<= 1;
-    b->parent = v ? world(op, ((v & ~bit) + c->root) % size) : -1;
-    for (bit >>= 1; bit; bit >>= 1)
-        if (v + bit < size)
-            b->children[b->nchildren++] = world(op, (v + bit + c->root) % size);
-    b->chunk = (int64_t)(CHUNK_BYTES / c->size);
-    b->chunk = b->chunk < c->n ? b->chunk : c->n + !c->n;
-    b->chunks = (c->n + b->chunk - 1) / b->chunk;
-    flat = TCR_ROUND((size_t)b->chunk * c->size);
-    if (!(b->stage = aligned_alloc(TCR_ALIGN, WINDOW * flat)))
-        return tcr_fail(TCC_EENV, "no memory for broadcast");
-    for (int i = 0; i < WINDOW; i++) {
-        b->slots[i].k = -1;
-        b->slots[i].stage = b->stage + (size_t)i * flat;
-    }
-    return TCC_OK;
-}
-
-static int64_t cast_count(const struct tcr_op *op, const struct cast *b, int64_t k)
-{
-    int64_t left = op->c.n - k * b->chunk;
-
-    return left < b->chunk ? left : b->chunk;
-}
-
-/* The root has its chunk at once, others ask their parent. */
-static int cast_open(struct tcr_op *op, struct cast *b, int64_t k)
-{
-    const struct tcr_coll *c = &op->c;
-    __typeof__(&b->slots[0]) s = &b->slots[k % WINDOW];
-    int64_t n = cast_count(op, b, k);
-
-    s->k = k;
-    s->here = b->parent < 0;
-    s->passed = false;
-    s->data = stretch(c, c->out, MUTANT(43, k, 0) * b->chunk, n);
-    if (!s->data) {
-        s->data = s->stage;
-        if (s->here)
-            copy(c, c->in, k * b->chunk, n, s->data, true);
-    }
-    if (s->here)
-        return TCC_OK;
-    return tcr_msg_start(op->net, &s->get, false, TCR_LANE_COLLECTIVE, b->parent, op->tag, s->data,
-                         (size_t)n * c->size);
-}
-
-static int cast_pass_on(struct tcr_op *op, struct cast *b, int64_t k, bool *moved)
-{
-    const struct tcr_coll *c = &op->c;
-    __typeof__(&b->slots[0]) s = &b->slots[k % WINDOW];
-    int64_t n = cast_count(op, b, k);
-    int status = tcr_msg_poll(op->net, &s->get, moved);
-
-    if (status)
-        return status;
-    if (s->get.active)
-        op->awaited = b->parent;
-    if (!s->here && !s->get.active) {
-        s->here = true;
-        if (s->data == s->stage)
-            copy(c, c->out, k * b->chunk, n, s->data, false);
-    }
-    if (s->here && !s->passed && b->next_get == k) {
-        s->passed = true;
-        b->next_get++;
-        *moved = true;
-        for (int i = 0; i < b->nchildren && !status; i++)
-            status = tcr_msg_start(op->net, &s->give[i], true, TCR_LANE_COLLECTIVE, b->children[i], op->tag, s->data,
-                                   (size_t)n * c->size);
-    }
-    for (int i = 0; i < b->nchildren && !status; i++) {
-        status = tcr_msg_poll(op->net, &s->give[i], moved);
-        if (s->give[i].active && op->awaited < 0)
-            op->awaited = b->children[i];
-    }
-    return status;
-}
-
-static int cast_advance(struct tcr_op *op, bool *moved)
-{
-    struct cast *b = op->state;
-    int status;
-
-    op->awaited = -1;
-    for (int64_t k = b->next_close; k < b->chunks && k < b->next_close + WINDOW; k++) {
-        if (b->slots[k % WINDOW].k < 0 && (status = cast_open(op, b, k)))
-            return status;
-        if ((status = cast_pass_on(op, b, k, moved)))
-            return status;
-    }
-    while (b->next_close < b->next_get && all_over(b->slots[b->next_close % WINDOW].give, b->nchildren))
-        b->slots[b->next_close++ % WINDOW].k = -1;
-    op->done = b->next_close == b->chunks;
-    return TCC_OK;
-}
-
-static void cast_end(struct tcr_op *op)
-{
-    struct cast *b = op->state;
-
-    for (int i = 0; i < WINDOW && b; i++) {
-        tcr_msg_cancel(op->net, &b->slots[i].get);
-        for (int j = 0; j < b->nchildren; j++)
-            tcr_msg_cancel(op->net, &b->slots[i].give[j]);
-    }
-    if (b)
-        free(b->stage);
-}
-
 /* -- Exchanges ----------------------------------------------------------------------------------------------------- */
 
 /* Blocks to and from each rank: all_gather, all_to_all, send, recv, barrier. */
@@ -550,7 +411,8 @@ static int add(struct tcr_op *op, struct exchange *x, bool send, int rank, int t
 {
     int lane = op->c.kind >= TCR_SEND ? TCR_LANE_POINT : TCR_LANE_COLLECTIVE;
 
-    return tcr_msg_start(op->net, &x->at[x->n++], send, lane, world(op, rank), tag, data, (size_t)n * op->c.size);
+    return tcr_msg_start(op->net, &x->at[x->n++], send, lane, tcr_coll_world(op, rank), tag, data,
+                         (size_t)n * op->c.size);
 }
 
 static int exchange_with(struct tcr_op *op, struct exchange *x, int j)
@@ -635,7 +497,7 @@ static const struct {
     [TCC_REDUCE] = {reduction_begin, reduction_advance, reduction_end},
     [TCC_REDUCE_SCATTER] = {reduction_begin, reduction_advance, reduction_end},
     [TCC_REDUCE_OWNED] = {reduction_begin, reduction_advance, reduction_end},
-    [TCC_BROADCAST] = {cast_begin, cast_advance, cast_end},
+    [TCC_BROADCAST] = {tcr_cast_begin, tcr_cast_advance, tcr_cast_end},
     [TCC_ALL_GATHER] = {exchange_begin, exchange_advance, exchange_end},
     [TCC_ALL_TO_ALL] = {exchange_begin, exchange_advance, exchange_end},
     [TCC_BARRIER] = {exchange_begin, exchange_advance, exchange_end},
