@@ -52,6 +52,9 @@ LLVMValueRef cg_gep(struct cg *g, LLVMValueRef base, LLVMValueRef elements);
 LLVMValueRef cg_gepc(struct cg *g, LLVMValueRef base, int64_t elements);
 /* Transposes the square that the first `lanes` vectors hold (f32; 4, 8 or 16 lanes). */
 void cg_transpose(struct cg *g, LLVMValueRef *v);
+/* contract_pack.c. The columns x .. x_end, of cv vectors a tile, of B; all rows of A. */
+void cg_pack_b(struct cg *g, LLVMValueRef x, LLVMValueRef x_end, int cv);
+void cg_pack_a(struct cg *g);
 /* Emits the value of stage 0's instruction i for the dims as they are bound. */
 LLVMValueRef cg_operand_value(struct cg *g, int i);
 /* Loops over the first n of the sum's dims; returns the number of the trip in the packed order. */

@@ -107,122 +107,6 @@ static void carry_end(struct sum *s, struct em_loop *l, struct em_span rows)
         s->acc[i] = l->phi[j];
 }
 
-/* -- Prefetch ----------------------------------------------------------------------------------------------
- * A column tile of B is read once for every row block; the first time it comes from far and the processor waits for it.
- * So each row block brings its share of the next column tile into the second cache: 1 line for every trip of the
- * innermost loop (more if there are few row blocks). */
-
-static int log2_exact(int64_t v)
-{
-    return v > 0 && (v & (v - 1)) == 0 ? __builtin_ctzll((unsigned long long)v) : -1;
-}
-
-/* Steps of which no loop is made, and those that a turn of a longer loop takes: more only gives the scheduler room to
- * spill. */
-static int few_steps(const struct sum *s)
-{
-    return s->mr * s->cv >= 16 ? 3 : 8;
-}
-
-static int steps_a_turn(const struct sum *s)
-{
-    return s->mr * s->cv >= 16 ? 2 : 4;
-}
-
-/*
- * Do rows of A share elements that steps side by side read, as neighbouring pixels do by a convolution's taps, where
- * sums, splats of those and B are more than the registers? LLVM would load each once, keep it from step to step, and
- * spill sums, each of which then waits for memory. Of one vector of B, loads bound a step: there sharing is worth it.
- */
-static bool shares_too_much(const struct sum *s)
-{
-    const struct ct *c = &s->g->c;
-    int64_t step = s->sa[c->nks - 1], row = s->row_sa, n = c->ks[c->nks - 1].n;
-    int64_t together = n != CT_DYN && n <= few_steps(s) ? n : steps_a_turn(s);
-    if (step < 1 || row < 1 || s->mr == 1 || s->cv == 1 || c->depth > 1 || c->by_lane)
-        return false;
-    bool shares = row % step == 0 ? row / step < together : step % row == 0 && step / row < s->mr;
-    return shares && s->mr * s->cv + s->cv + s->mr > em_cpu(s->g->e)->registers;
-}
-
-/*
- * Halves of both operands (dot.c) fill the registers beside the sums. LLVM orders the instructions of several steps so
- * that loads come early, and spills: such steps stand alone in their loop. So do many rows of one vector where there
- * are 16 registers: LLVM puts a sum where the row's splat was, sums move from register to register with each step, and
- * some of them to memory and back.
- */
-static bool crowded(const struct sum *s)
-{
-    const struct cpu_machine *m = em_cpu(s->g->e);
-    bool halves = s->g->c.depth == 4 && !m->multiplies_bytes && !s->pairs && s->mr * s->cv >= 6;
-    bool moves = s->g->c.depth == 1 && m->registers == 16 && s->cv == 1 && s->mr > 8;
-    return halves || moves || shares_too_much(s);
-}
-
-static int unroll_of(const struct sum *s)
-{
-    const struct ct *c = &s->g->c;
-    if (c->by_lane && s->sb[c->nks - 1] != CT_DYN)
-        return c->by_lane;
-    if (crowded(s))
-        return 1;
-    return steps_a_turn(s);
-}
-
-static void start_fetch(struct sum *s, LLVMValueRef r0, LLVMValueRef b)
-{
-    struct cg *g = s->g;
-    struct em *e = g->e;
-    const struct ct *c = &g->c;
-    const struct ct_k *in = &c->ks[c->nks - 1];
-    int u = unroll_of(s), size = ct_step_bytes(c), last = c->nks - 1, unit = size / c->depth;
-    if (c->nk == CT_DYN || c->ncols == CT_DYN)
-        return;
-    int64_t slab = c->nk * s->cv * g->lanes * size, total = c->ncols * c->nk * size;
-    int least = em_cpu(e)->registers < 32 || c->late_rows ? 8 : 16; /* sums of a tile that hide what fetching takes */
-    if (g->packed_b || !c->panel || s->mr * s->cv < least || slab < 16 << 10 || total < 256 << 10 || in->n == CT_DYN ||
-        in->n % u || s->sb[last] == CT_DYN || (int64_t)s->cv * g->lanes % c->panel)
-        return;
-    s->fetch_shift = log2_exact(s->sb[last] * u * unit / 64);
-    if (s->fetch_shift < 0)
-        return;
-    /* Of rows whose number is not known there may be one block: what is there already costs it little. */
-    int64_t shares = slab / 64 / (c->nk / u), blocks = c->nrows == CT_DYN ? 1 : (c->nrows + g->mr - 1) / g->mr;
-    for (int d = 0; d < c->k->ndims; d++)
-        if (c->extra_m >> d & 1)
-            blocks *= c->k->schedule.tile[d] ? c->k->schedule.tile[d] : ir_const_or(c->k->dims[d].extent, 8);
-    s->fetch_lines = (int)((shares + blocks - 1) / blocks);
-    s->fetch_gap = c->nk / u * 64;
-    if (shares < 1 || s->fetch_lines > 4)
-        return;
-    LLVMValueRef number = LLVMBuildUDiv(e->b, r0, em_i64(e, g->mr), "");
-    for (int d = 0; d < c->k->ndims; d++)
-        if (c->extra_m >> d & 1)
-            number = LLVMBuildAdd(e->b, number, em_expr(e, c->k->dims[d].var), "");
-    number = LLVMBuildMul(e->b, number, em_i64(e, s->fetch_lines), "");
-    number = LLVMBuildURem(e->b, number, em_i64(e, shares), "");
-    LLVMValueRef at = LLVMBuildMul(e->b, number, em_i64(e, s->fetch_gap), "");
-    at = LLVMBuildAdd(e->b, at, em_i64(e, (int64_t)s->cv * g->lanes / c->panel * c->panel_stride * unit), "");
-    s->fetch = LLVMBuildGEP2(e->b, e->t_i8, b, &at, 1, "");
-    s->b_start = LLVMBuildPtrToInt(e->b, b, e->t_i64, "");
-}
-
-static void fetch(struct sum *s, LLVMValueRef b)
-{
-    struct em *e = s->g->e;
-    if (!s->fetch)
-        return;
-    LLVMValueRef at = LLVMBuildSub(e->b, LLVMBuildPtrToInt(e->b, b, e->t_i64, ""), s->b_start, "");
-    at = LLVMBuildLShr(e->b, at, em_i64(e, s->fetch_shift), "");
-    LLVMValueRef p = LLVMBuildGEP2(e->b, e->t_i8, s->fetch, &at, 1, "");
-    for (int i = 0; i < s->fetch_lines; i++) {
-        LLVMValueRef gap = em_i64(e, i * s->fetch_gap);
-        em_prefetch(e, LLVMBuildGEP2(e->b, e->t_i8, p, &gap, 1, ""), 2);
-    }
-}
-
-/* -- Parts of the sum ----------------------------------------------------------------------------------------- */
-
 /* Sums of f16 are short, and none longer than CT_HALF_PART steps: they would lose too much, and overflow. */
 static void plan_half_parts(struct sum *s)
 {
@@ -304,7 +188,7 @@ static void points(struct sum *s, LLVMValueRef a, LLVMValueRef b, struct em_rang
     struct cg *g = s->g;
     struct em *e = g->e;
     struct em_loop l;
-    int level = g->c.nks - 1, u = unroll_of(s);
+    int level = g->c.nks - 1, u = cg_unroll(s);
     int64_t n = known_points(all);
     struct em_span active = active_rows(s);
     if (s->sa[level] == CT_DYN || s->sb[level] == CT_DYN)
@@ -316,7 +200,7 @@ static void points(struct sum *s, LLVMValueRef a, LLVMValueRef b, struct em_rang
     em_loop_begin(e, &l, parts.whole, em_i64(e, MUTANT(160, u, u + 1)), "k");
     carry(s, &l, active);
     LLVMValueRef pa = offset_of(s, a, level, l.iv, false), pb = offset_of(s, b, level, l.iv, true);
-    fetch(s, pb);
+    cg_fetch(s, pb);
     bool by_lane = g->c.by_lane && u > 1;
     if (by_lane)
         cg_sum_steps_by_lane(s, pa, pb, active);
@@ -373,7 +257,7 @@ static void steps_by_lane_at(struct sum *s, int level, LLVMValueRef a, LLVMValue
 
 static void innermost(struct sum *s, int level, LLVMValueRef a, LLVMValueRef b)
 {
-    int64_t small = crowded(s) ? 1 : few_steps(s);
+    int64_t small = cg_crowded(s) ? 1 : cg_few_steps(s);
     struct em_span active = active_rows(s);
     if (active.lo == active.hi)
         return;
@@ -661,7 +545,7 @@ void cg_micro(struct cg *g, LLVMValueRef x, LLVMValueRef r0, int mr, int cv, int
     struct sum s = {.g = g, .mr = mr, .cv = cv, .start = start, .row_sa = c->row_sa};
     LLVMValueRef a, b;
     sum_begin(&s, x, r0, &a, &b);
-    start_fetch(&s, r0, b);
+    cg_start_fetch(&s, r0, b);
     int held_sums = (int)ct_held_rows(c, mr) * cv;
     for (int i = 0; i < held_sums; i++)
         s.acc[i] = g->by_passes && !c->square ? sum_so_far(g, x, r0, i / cv, i % cv) : LLVMConstNull(g->vec);

@@ -377,7 +377,7 @@ static void choose_grain(const struct cpu_machine *m, struct kn_kernel *k, const
     if (far_rows) {
         split_columns(&g, c, cv);
     } else if (near && c->nrows == CT_DYN) {
-        split_rows(&g, c, mr);                                 /* there may be one row: it is one tile */
+        split_rows(&g, c, mr);                                             /* there may be one row: it is one tile */
     } else if (a > b && c->nrows != CT_DYN && (!c->pack_b || c->a_by_k)) { /* each copies B */
         split_rows(&g, c, mr);
         split_columns(&g, c, cv);

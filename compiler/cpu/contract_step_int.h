@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* contract_step_int.h - the sum of a register tile: its loops (contract_micro.c) and its steps (contract_step.c). */
+/* contract_step_int.h - the sum of a register tile: its loops (contract_micro.c, contract_unroll.c), its steps
+ * (contract_step.c). */
 #ifndef TCC_CPU_CONTRACT_STEP_INT_H
 #define TCC_CPU_CONTRACT_STEP_INT_H
 
@@ -37,5 +38,14 @@ struct sum {
 void cg_sum_step(struct sum *s, LLVMValueRef a, LLVMValueRef b, struct em_span rows);
 void cg_sum_step_at(struct sum *s, int level, LLVMValueRef a, LLVMValueRef b, int64_t i, struct em_span rows);
 void cg_sum_steps_by_lane(struct sum *s, LLVMValueRef a, LLVMValueRef b, struct em_span rows);
+
+/* contract_unroll.c. Steps of which no loop is made: more only gives the scheduler room to spill. Those that a turn of
+ * a longer loop takes. Would steps that come together spill, so that each stands alone in its loop? */
+int cg_few_steps(const struct sum *s);
+int cg_unroll(const struct sum *s);
+bool cg_crowded(const struct sum *s);
+/* Sets what `fetch` needs, for the rows from r0 on and B's columns at b; at a step's b: brings the lines. */
+void cg_start_fetch(struct sum *s, LLVMValueRef r0, LLVMValueRef b);
+void cg_fetch(struct sum *s, LLVMValueRef b);
 
 #endif
