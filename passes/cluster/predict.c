@@ -1,45 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a layout takes. A rank's share of its node's devices gives the time of each node, the larger of operations over
- * speed and bytes over bandwidth; the cut gives stages and what they send; the compiler's own schedule is then
- * simulated with these times (events.c). One stage with whole batches averages its gradients bucket by bucket beside
- * the backward pass, stages do behind their last one, as the compiled steps do it. Large schedules are extended from
- * two small ones: once a pipeline is full, each microbatch adds the same time.
+ * speed and bytes over bandwidth; the cut gives stages and what they send; these times go into the schedule
+ * (pipeline.c). One stage with whole batches averages its gradients bucket by bucket beside the backward pass, stages
+ * do behind their last one, as the compiled steps do it.
  *
  * Ranks fill nodes in order, as mpirun places them.
  */
-#include "passes/cluster/cluster_int.h"
+#include "passes/cluster/predict_int.h"
 #include "base/mutant.h"
 
 #include <math.h>
 #include <string.h>
 
-#define SIMULATED 5e5 /* tasks that are simulated in full */
-#define EXTENDED \
-    5e6         /* the same, of schedules that are extended and need as many microbatches to fill the pipeline twice */
-#define MOVED 8 /* of what lies with the host between the passes this part may be under way */
+#define MOVED 8       /* of what lies with the host between the passes this part may be under way */
 #define LOSS_PASSES 4 /* times that a loss goes over the scores, forward and backward together */
-
-struct sim_context {
-    struct plan_model *m;
-    const struct plan_cluster *c;
-    const struct plan_layout *l;
-    const struct plan_part *part;
-    const struct plan_cut *cut;
-    const struct plan_measure *measure;
-    int per_node;               /* ranks of a node */
-    double share;               /* devices that a rank has for itself; at least 1 where it must share one */
-    double slow;                /* times slower when all ranks of a node work; 1: each has its own devices */
-    struct pass_cost cost;      /* of a rank */
-    double samples;             /* of a microbatch */
-    double *forward, *backward; /* by segment, seconds */
-    double *exchanged[2];       /* by segment, seconds of a microbatch: forward, backward */
-    double *trained, *saved;    /* by segment, bytes: of gradients; of what a microbatch keeps */
-    double *kept, *work;        /* by stage, bytes of a microbatch */
-    double *incoming;           /* by stage: bytes of a microbatch that come from others */
-    double *sent[2];            /* by stage: forward, backward; bytes of a microbatch */
-    int *here;                  /* by stage: its copies on the node of the first */
-};
 
 /* -- Machines ------------------------------------------------------------------------------------------------------ */
 
@@ -74,7 +49,7 @@ static int rank_of(const struct sim_context *x, int copy, int stage)
     return x->l->spread ? stage * x->l->copies + copy : (copy * x->l->partitions + stage) * x->l->parts;
 }
 
-static int node_of(const struct sim_context *x, int copy, int stage)
+int plan_node_of(const struct sim_context *x, int copy, int stage)
 {
     return rank_of(x, copy, stage) / x->per_node;
 }
@@ -82,7 +57,7 @@ static int node_of(const struct sim_context *x, int copy, int stage)
 static void count_copies(struct sim_context *x)
 {
     for (int s = 0; s < x->l->partitions; s++)
-        for (int d = 0; d < x->l->copies && node_of(x, d, s) == node_of(x, 0, s); d++)
+        for (int d = 0; d < x->l->copies && plan_node_of(x, d, s) == plan_node_of(x, 0, s); d++)
             x->here[s]++;
 }
 
@@ -204,174 +179,6 @@ static void count_messages(struct sim_context *x)
         x->sent[1][to] += plan_at(d->backward, x->samples);
         x->incoming[to] += plan_at(d->forward, x->samples);
     }
-}
-
-/* -- The pipeline -------------------------------------------------------------------------------------------------- */
-
-struct pipeline_result {
-    double makespan;
-    double *busy, *end;
-    int *peak;
-};
-
-/* Ranks of the sender's node that send to another node at the same time, on the same way. */
-static double sharers(const struct sim_context *x, int from, int to)
-{
-    int n = 0, node = node_of(x, 0, from);
-    for (int d = 0; d < x->l->copies && n < x->per_node; d++)
-        n += node_of(x, d, from) == node && node_of(x, d, to) != node;
-    return n > 1 ? n : 1;
-}
-
-static void set_links(const struct sim_context *x, struct ir_ctx *ctx, struct plan_pipeline *p)
-{
-    int n = x->l->partitions;
-    const struct plan_link **link = IR_NEWN(ctx, (size_t)n * (size_t)n + 1, const struct plan_link *);
-    double *many = IR_NEWN(ctx, (size_t)n * (size_t)n + 1, double), *weight = IR_NEWN(ctx, n, double);
-    int *node = IR_NEWN(ctx, n, int);
-    for (int i = 0; i < x->cut->nsends; i++) {
-        int from = x->cut->sends[i].from % n, to = x->cut->sends[i].to % n;
-        bool near = node_of(x, 0, from) == node_of(x, 0, to);
-        link[from * n + to] = link[to * n + from] = near ? &x->c->local : &x->c->remote;
-        many[from * n + to] = near ? 1 : sharers(x, from, to);
-        many[to * n + from] = near ? 1 : sharers(x, to, from);
-    }
-    for (int s = 0; s < n; s++) {
-        node[s] = node_of(x, 0, s) - node_of(x, 0, 0);
-        node[s] = node[s] < n ? node[s] : n - 1;
-        weight[s] = x->here[s];
-    }
-    p->link = link;
-    p->sharers = many;
-    p->node = node;
-    p->weight = weight;
-    p->devices = x->slow > 1 ? x->c->devices : 0;
-}
-
-static void set_messages(const struct sim_context *x, struct ir_ctx *ctx, struct plan_pipeline *p)
-{
-    struct plan_message *list = IR_NEWN(ctx, 2 * (size_t)x->cut->nsends + 1, struct plan_message);
-    int n = 0;
-    for (int i = 0; i < x->cut->nsends; i++) {
-        const struct plan_send *d = &x->cut->sends[i];
-        double back = plan_at(d->backward, x->samples);
-        list[n++] = (struct plan_message){d->from, d->to, plan_at(d->forward, x->samples), false};
-        if (back > 0)
-            list[n++] = (struct plan_message){d->to, d->from, back, true};
-    }
-    p->messages = list;
-    p->nmessages = n;
-}
-
-/* The compiler's order, which it makes by its own costs (parallel/tasks.c), simulated with these times. */
-static bool simulate_step(const struct sim_context *x, struct ir_ctx *ctx, int micros, struct pipeline_result *r)
-{
-    const struct plan_cut *u = x->cut;
-    struct pipeline_options o = {x->l->kind, x->l->chunks, micros, x->l->active};
-    double *forward = IR_NEWN(ctx, u->nsegments, double), *backward = IR_NEWN(ctx, u->nsegments, double);
-    for (int g = 0; g < u->nsegments; g++) {
-        forward[g] = u->order_time[g] / 3;
-        backward[g] = 2 * forward[g];
-    }
-    struct pipeline_order *order =
-        pipeline_make(ctx, &o, u->partitions, u->nsegments, u->empty, forward, backward, true);
-    struct plan_pipeline p = {.order = order, .forward = x->forward, .backward = x->backward};
-    struct plan_run run;
-    if (!order)
-        return false;
-    set_links(x, ctx, &p);
-    set_messages(x, ctx, &p);
-    if (!plan_simulate(ctx, &p, &run))
-        return false;
-    *r = (struct pipeline_result){run.makespan, run.busy, run.end, order->peak};
-    return true;
-}
-
-/* Microbatches of a stage that are between forward and backward pass, for schedules too large to make. */
-static int peak_of(const struct sim_context *x, int stage)
-{
-    const struct plan_layout *l = x->l;
-    int p = l->partitions, m = l->micros, most = m;
-    if (l->kind == PIPELINE_INTERLEAVED)
-        most = l->active ? l->active : p + 2;
-    else if (l->active)
-        most = l->active;
-    if (l->kind == PIPELINE_1F1B && p - stage < most)
-        most = p - stage;
-    if (l->kind != PIPELINE_1F1B_INTERLEAVED)
-        return most < m ? most : m;
-    int group = m / p > 0 ? m / (m / p) : m, warm = (l->chunks - 1) * group + 2 * (p - 1 - stage) + 1;
-    return warm < m * l->chunks ? warm : m * l->chunks;
-}
-
-/* What no schedule goes below: the slowest stage's work, and what is before its first and behind its last task. */
-static void bound(const struct sim_context *x, struct pipeline_result *r)
-{
-    int n = x->l->partitions;
-    double before = 0;
-    for (int s = 0; s < n; s++) {
-        double own = 0, first = 0;
-        for (int g = s; g < x->cut->nsegments; g += n) {
-            own += x->forward[g] + x->backward[g];
-            first += g == s ? own : 0;
-        }
-        r->busy[s] = own * x->l->micros;
-        r->makespan = fmax(r->makespan, before + own * x->l->micros);
-        before += first;
-    }
-    for (int s = 0; s < n; s++)
-        r->end[s] = r->makespan; /* all but the slowest may end earlier, so averages don't count */
-}
-
-/* Tasks of a microbatch. */
-static double effort(const struct sim_context *x)
-{
-    return 2.0 * x->cut->nsegments;
-}
-
-/* Two small schedules: the time that a microbatch adds. */
-static bool extend(const struct sim_context *x, struct ir_ctx *ctx, struct pipeline_result *r)
-{
-    int p = x->l->partitions, many = (int)(SIMULATED / effort(x)), step = 1;
-    if (many < 2 * p)
-        many = 2 * p * effort(x) <= EXTENDED ? 2 * p : (int)(EXTENDED / effort(x));
-    if (x->l->kind == PIPELINE_1F1B_INTERLEAVED)
-        many = many / (2 * p) * 2 * (step = p);
-    many = many < 4 * step ? 4 * step : many;
-    int few = many / 2;
-    struct pipeline_result a = *r, b = *r;
-    if (!simulate_step(x, ctx, few, &a) || !simulate_step(x, ctx, many, &b))
-        return false;
-    double more = (double)(x->l->micros - many) / (many - few);
-    r->makespan = b.makespan + more * (b.makespan - a.makespan);
-    for (int s = 0; s < p; s++) {
-        r->busy[s] = b.busy[s] + more * (b.busy[s] - a.busy[s]);
-        r->end[s] = b.end[s] + more * (b.end[s] - a.end[s]);
-        r->peak[s] = peak_of(x, s);
-    }
-    return true;
-}
-
-static bool run_pipeline(const struct sim_context *x, struct ir_ctx *ctx, bool simulate, struct pipeline_result *r,
-                         bool *extended)
-{
-    int n = x->l->partitions;
-    *r = (struct pipeline_result){0, IR_NEWN(ctx, n, double), IR_NEWN(ctx, n, double), IR_NEWN(ctx, n, int)};
-    for (int s = 0; s < n; s++)
-        r->peak[s] = peak_of(x, s);
-    *extended = effort(x) * x->l->micros > SIMULATED && x->l->micros > (n < 2 ? 4 : 4 * n);
-    if (!simulate)
-        bound(x, r);
-    else if (*extended)
-        return extend(x, ctx, r);
-    else if (n == 1) {
-        bound(x, r); /* one stage: its work */
-        for (int s = 0; s < n; s++)
-            r->makespan = r->busy[s] = r->end[s] = r->makespan * x->slow;
-    } else {
-        return simulate_step(x, ctx, x->l->micros, r);
-    }
-    return true;
 }
 
 /* -- Averages and updates ------------------------------------------------------------------------------------------ */
@@ -538,7 +345,9 @@ static void sum_up(const struct sim_context *x, struct ir_ctx *ctx, const struct
         out->average = fmax(out->average, average);
         behind = fmax(behind, r->end[s] + (simulate ? average : 0));
         out->update = fmax(out->update, update);
-        latency = node_of(x, 0, s) != node_of(x, 0, 0) ? x->c->remote.latency : n > 1 ? x->c->local.latency : 0;
+        latency = plan_node_of(x, 0, s) != plan_node_of(x, 0, 0) ? x->c->remote.latency
+                  : n > 1                                        ? x->c->local.latency
+                                                                 : 0;
     }
     out->pipeline = r->makespan;
     out->bubble = r->makespan > 0 ? 1 - busy / (r->makespan * n) : 0;
@@ -585,7 +394,7 @@ static bool evaluate(struct sim_context *x, struct ir_ctx *ctx, bool simulate, s
     add_exchanges(x);
     count_messages(x);
     *out = (struct plan_prediction){.layout = *l};
-    if (!run_pipeline(x, ctx, simulate, &r, &extended)) {
+    if (!plan_run_pipeline(x, ctx, simulate, &r, &extended)) {
         *why = "the microbatches don't fit the schedule";
         return false;
     }
