@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Is there room for one more than the n elements of array `at`, whose room (an integer variable of any width) is at
- * first that given? False: no memory, and all is as it was. */
+/* Is there room for one more than the n elements of array `at`, whose room (an integer variable of 32 or 64 bits) is
+ * at first that given? False: no memory, or more than the room can count, and all is as it was. */
 #define GROWN(at, n, room, first) ((n) != (room) || tcc_grow(&(at), sizeof *(at), &(room), sizeof(room), (first)))
 
 static inline bool tcc_grow(void *at, size_t each, void *room, size_t width, size_t first)
@@ -25,7 +25,7 @@ static inline bool tcc_grow(void *at, size_t each, void *room, size_t width, siz
     memcpy(width == sizeof narrow ? (void *)&narrow : (void *)&wide, room, width);
     wide = wide + narrow ? 2 * (wide + narrow) : first;
     narrow = (uint32_t)wide;
-    if (!(grown = realloc(old, wide * each)))
+    if (wide > (width == sizeof narrow ? INT32_MAX : INT64_MAX) / each || !(grown = realloc(old, wide * each)))
         return false;
     memcpy(at, &grown, sizeof grown);
     memcpy(room, width == sizeof narrow ? (void *)&narrow : (void *)&wide, width);
