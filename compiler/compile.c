@@ -37,7 +37,8 @@ void tccc_options_init(struct tccc_options *o)
     o->time_limit = 600;
 }
 
-void job_message(void *user, const struct ir_message *message)
+/* To the caller, `user` his options. */
+static void tell(void *user, const struct ir_message *message)
 {
     const struct tccc_options *o = user;
     if (!o->message)
@@ -413,7 +414,7 @@ static int compile_isolated(void *user, const struct isolate_child *c, bool *fla
             o->message(o->user, 2, "error: not enough memory");
         return ENVIRONMENT;
     }
-    ir_on_diag(j.ctx, job_message, (void *)o);
+    ir_on_diag(j.ctx, tell, (void *)o);
     ir_verbose(j.ctx, o->verbose > 0);
     ir_watch(j.ctx, c->life);
     volatile int status = OK;

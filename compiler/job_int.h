@@ -59,8 +59,7 @@ struct job {
 bool job_wants(const struct tccc_options *o, const char *dump);      /* is it one of --dump-ir's? */
 /* The reproducer is there while code is generated, and afterwards where that went wrong. */
 void job_write_graph(const struct job *j);
-/* compile.c: to the caller, `user` his options: a message; what is being done, and how much of it has been. */
-void job_message(void *user, const struct ir_message *message);
+/* compile.c: to the caller: what is being done, and how much of it has been. */
 void job_progress(const struct job *j, const char *what, double fraction);
 /* job_passes.c: j->module becomes the training step that the options say; then kernels and a plan. */
 bool job_build_training(struct job *j);

@@ -432,11 +432,10 @@ struct ir_value *imp_widen(struct imp *im, struct ir_value *x, int axis, ir_expr
 /* all that of operands that broadcast, but for the last `but` axes */
 bool imp_fit(struct imp *im, int n, struct ir_value **in, int but);
 /* Between version.c and broadcast.c: what this version takes sizes that broadcast for; is the expression known as soon
- * as the inputs are there; is a relation among the facts, and which way? */
+ * as the inputs are there? */
 enum imp_broadcasting { IMP_NOT_ASKED, IMP_ALL_EQUAL, IMP_ANY };
 enum imp_broadcasting imp_broadcasting(const struct imp *im);
 bool imp_of_inputs(struct imp *im, ir_expr e);
-bool imp_known(struct imp *im, enum tcc_guard op, ir_expr a, ir_expr b, bool *truth);
 /* facts `N = 1` into the inputs' types and im->pins */
 void imp_pin_facts(struct imp *im, int n, ir_type *types);
 /* Imports a function by `import` (into im->func), once or as several versions. */

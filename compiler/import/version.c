@@ -84,7 +84,8 @@ static bool same_condition(struct imp *im, const struct imp_fact *f, enum tcc_gu
     return d == e || (op == TCC_GUARD_EQ && d == ir_mulc(im->ctx, e, -1));
 }
 
-bool imp_known(struct imp *im, enum tcc_guard op, ir_expr a, ir_expr b, bool *truth)
+/* Is a relation proven, or among the facts, and which way? */
+static bool is_known(struct imp *im, enum tcc_guard op, ir_expr a, ir_expr b, bool *truth)
 {
     enum ir_tri proven = op == TCC_GUARD_EQ ? ir_expr_eq(im->ctx, a, b) : ir_expr_le(im->ctx, a, b);
     if (proven != IR_MAYBE) {
@@ -103,7 +104,7 @@ bool imp_known(struct imp *im, enum tcc_guard op, ir_expr a, ir_expr b, bool *tr
 
 bool imp_holds(struct imp *im, enum tcc_guard op, ir_expr a, ir_expr b, bool ask, bool *truth)
 {
-    if (imp_known(im, op, a, b, truth))
+    if (is_known(im, op, a, b, truth))
         return true;
     if (!ask || im->one_version || !imp_of_inputs(im, a) || !imp_of_inputs(im, b))
         return false;

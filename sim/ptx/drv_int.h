@@ -230,7 +230,6 @@ CUresult drv_stream(CUstream handle, CUstream *s);
 CUresult drv_enqueue(CUstream s, struct drv_work *w, bool wait);
 void drv_stream_drop(CUstream s);
 void drv_event_drop(CUevent e);
-CUresult drv_stream_wait(CUstream s);
 /* Whether a blocking stream of it is being captured, which what the legacy stream is given breaks. */
 bool drv_ties_capture(CUcontext ctx);
 /* an unsafe call while a capture is going on; breaks it */

@@ -81,6 +81,27 @@ static int node_type(enum drv_kind k)
                             : CU_GRAPH_NODE_TYPE_EMPTY;
 }
 
+static CUresult wait_for(CUstream s)
+{
+    CUcontext ctx = s->ctx;
+    if (s->capture)
+        return drv_capture_breaks(s->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    if (s->legacy && drv_ties_capture(s->ctx))
+        return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+    if (s->legacy) { /* it stands for the blocking ones, too */
+        struct drv_deps deps = {0};
+        CUresult r = stream_deps(s, &deps);
+        for (int k = 0; k < deps.n; k++) {
+            r = r ? r : drv_wait(deps.at[k]);
+            drv_unref(deps.at[k]);
+        }
+        free(deps.at);
+        return r ? r : ctx->sticky;
+    }
+    CUresult r = drv_wait(s->last);
+    return r ? r : ctx->sticky;
+}
+
 CUresult drv_enqueue(CUstream s, struct drv_work *w, bool wait)
 {
     struct drv_deps deps = {0};
@@ -112,28 +133,7 @@ CUresult drv_enqueue(CUstream s, struct drv_work *w, bool wait)
     if (r || !wait)
         return r;
     drv.faults.waits++;
-    return drv_stream_wait(s);
-}
-
-CUresult drv_stream_wait(CUstream s)
-{
-    CUcontext ctx = s->ctx;
-    if (s->capture)
-        return drv_capture_breaks(s->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-    if (s->legacy && drv_ties_capture(s->ctx))
-        return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
-    if (s->legacy) { /* it stands for the blocking ones, too */
-        struct drv_deps deps = {0};
-        CUresult r = stream_deps(s, &deps);
-        for (int k = 0; k < deps.n; k++) {
-            r = r ? r : drv_wait(deps.at[k]);
-            drv_unref(deps.at[k]);
-        }
-        free(deps.at);
-        return r ? r : ctx->sticky;
-    }
-    CUresult r = drv_wait(s->last);
-    return r ? r : ctx->sticky;
+    return wait_for(s);
 }
 
 static CUresult create(CUstream *out, unsigned flags, int priority)
@@ -183,7 +183,7 @@ static CUresult synchronize(CUstream handle)
 {
     CUstream s;
     CUresult r = drv_stream(handle, &s);
-    return r ? r : drv_stream_wait(s);
+    return r ? r : wait_for(s);
 }
 API(cuStreamSynchronize, NEED_CTX | WAITS, (CUstream stream), synchronize(stream))
 
