@@ -452,9 +452,9 @@ static bool add_temporaries(struct phases *p)
 
 bool nk_is_some_keys(const struct kn_kernel *k)
 {
-    int behind = k->roles.form == KN_ATTENTION ? k->roles.attention.last + 1 : 0;
-    return behind && behind < k->nstages && k->roles.attention.lse < 0 &&
-           k->operands[k->insns[k->stages[behind].first].operand].use == KN_INOUT;
+    int behind = k->roles.form == KN_ATTENTION ? k->roles.attention.last + 1 : k->nstages;
+    const struct kn_insn *n = behind < k->nstages ? &k->insns[k->stages[behind].first] : NULL;
+    return n && k->roles.attention.lse < 0 && n->code == KN_STORE && k->operands[n->operand].use == KN_INOUT;
 }
 
 bool nk_is_position(const struct kn_kernel *k, int insn)
@@ -514,8 +514,7 @@ static bool cut_attention(struct phases *p, struct kn_kernel *whole)
     f.k->stages = IR_NEWN(p->ctx, f.k->nstages, struct kn_stage);
     memcpy(f.k->stages, whole->stages, (size_t)whole->nstages * sizeof *whole->stages);
     f.k->stages[whole->nstages] = (struct kn_stage){.first = whole->ninsns, .last = f.insns.n};
-    f.k->insns = f.insns.at;
-    f.k->ninsns = f.insns.n;
+    VEC_GIVE(f.insns, f.k->insns, f.k->ninsns);
     f.k->kind = whole->kind;
     p->to[p->n++] = f.k;
     return true;
