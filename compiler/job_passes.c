@@ -92,7 +92,6 @@ static bool choose_recomputed(struct job *j)
     return budget_fit_stages(j->module, o->train, &p, graph_passes, j, &j->recompute);
 }
 
-/* The model's function becomes the entry points of training, before any pass. */
 /* Sizes that --dim lists: of the entry points of training, which were built for any. */
 static bool build_versions(struct job *j)
 {

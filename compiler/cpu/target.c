@@ -19,8 +19,6 @@ const struct cpu_template *const cpu_templates[] = {
     &cpu_template_conv,      &cpu_template_depthwise, &cpu_template_fold,
     &cpu_template_pool,      &cpu_template_loops,     NULL};
 
-/* -- What can't be lowered ------------------------------------------------------------------------ */
-
 /* -- Parts ------------------------------------------------------------------------------------------- */
 
 #define MAX_PARTS 16

@@ -34,12 +34,11 @@ static bool lacks(const struct pass_machine *m, enum tcc_dtype d)
 static bool may_be_open(const struct ir_node *n)
 {
     ir_expr rows = n->in[0].value->type->dim[2], keys = n->in[1].value->type->dim[2];
-    int64_t known;
     bool causal = ir_get_i(n, IR_ATTR_causal, 0) != 0;
     for (int i = 0; i < 3; i++)
         if (n->in[i].value->type->dtype != TCC_F32 || (n->in[i].value->def && n->in[i].value->def->op == IR_cast))
             return false;
-    return n->op == IR_attention && rows->kind == IR_X_SYM && (rows == keys || (ir_is_const(keys, &known) && !causal));
+    return n->op == IR_attention && rows->kind == IR_X_SYM && (rows == keys || (ir_is_const(keys, NULL) && !causal));
 }
 
 /* As attention.c takes it: rows, keys and values of one type; what it finds too large then is a kernel of the lanes'.

@@ -142,7 +142,7 @@ static bool bears_padding(const struct cut_node *x)
         return floats;
     if (rule == cut_attention)
         return x->out[0].axis == 2; /* tensor_ring.c hides it */
-    return (x->out[0].kind == CUT_PART || floats);
+    return x->out[0].kind == CUT_PART || floats;
 }
 
 bool cut_try(const struct tensor_plan *p, const struct ir_node *n, bool result, int index, struct cut c,
