@@ -122,8 +122,7 @@ bool parse_exprs(struct parser *p, int close, ir_expr **out, int *n)
         VEC_PUSH(p->ctx, v, e);
     }
     lex_next(p);
-    *out = v.at;
-    *n = v.n;
+    VEC_GIVE(v, *out, *n);
     return true;
 }
 

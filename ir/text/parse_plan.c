@@ -20,8 +20,7 @@ bool parse_numbers(struct parser *p, int **out, int *n)
         VEC_PUSH(p->ctx, v, (int)i);
     }
     lex_next(p);
-    *out = v.at;
-    *n = v.n;
+    VEC_GIVE(v, *out, *n);
     return true;
 }
 
@@ -38,8 +37,7 @@ static bool parse_optional_exprs(struct parser *p, ir_expr **out, int *n)
         VEC_PUSH(p->ctx, v, e);
     }
     lex_next(p);
-    *out = v.at;
-    *n = v.n;
+    VEC_GIVE(v, *out, *n);
     return true;
 }
 

@@ -310,8 +310,7 @@ static struct ir_value *build_mask(struct ir_builder *b, const struct found *f, 
         if (i >= f->nmasks) {
             const __typeof__(f->choice[0]) *c = &f->choice[i - f->nmasks];
             struct ir_value *zero = ir_constant_f(b, TCC_F32, 0);
-            struct ir_value *args[3] = {c->condition, c->shown ? zero : c->hidden, c->shown ? c->hidden : zero};
-            m = ir_build1(b, IR_select, 3, args, NULL);
+            m = ir_select(b, c->condition, c->shown ? zero : c->hidden, c->shown ? c->hidden : zero);
         }
         mask = mask && m ? ir_binary(b, IR_add, mask, m) : m;
     }

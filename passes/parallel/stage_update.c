@@ -182,8 +182,8 @@ static struct ir_func *make_update(struct stages *x, int stage, int calls)
         begin_boundary(&b, &t, NULL);
         if (!updated(x, &t.then, all, stage, calls, &rate) || !end_boundary(&t, NULL, NULL))
             return NULL;
-        struct ir_value *next[] = {t.full, ir_constant_i(&b, TCC_I64, 0), t.now};
-        if (stage < 0 && !ir_write_state(&b, counter, ir_build1(&b, IR_select, 3, next, NULL)))
+        struct ir_value *zero = ir_constant_i(&b, TCC_I64, 0);
+        if (stage < 0 && !ir_write_state(&b, counter, ir_select(&b, t.full, zero, t.now)))
             return NULL;
         return ir_return(&b, 0, NULL, NULL) ? f : NULL;
     }

@@ -190,9 +190,8 @@ static struct ir_value *as_summand(struct rewriter *w, struct ir_value *old)
         return v;
     enum tcc_dtype dtype = (enum tcc_dtype)v->type->dtype;
     struct ir_value *zero = ir_constant_i(b, TCC_I64, 0);
-    struct ir_value *in[] = {ir_binary(b, IR_eq, cut_offset(w, ir_const(w->ctx, 1)), zero), v,
-                             tcc_is_float(dtype) ? ir_constant_f(b, dtype, 0) : ir_constant_i(b, dtype, 0)};
-    return ir_build1(b, IR_select, 3, in, NULL);
+    struct ir_value *first = ir_binary(b, IR_eq, cut_offset(w, ir_const(w->ctx, 1)), zero);
+    return ir_select(b, first, v, tcc_is_float(dtype) ? ir_constant_f(b, dtype, 0) : ir_constant_i(b, dtype, 0));
 }
 
 static struct ir_value *make_form(struct rewriter *w, struct ir_value *old, struct cut c)

@@ -6,10 +6,9 @@
  * multiplication a token, in a product) for a byte exchanged come first; what contradicts those taken before is left
  * out.
  */
+#include "base/format.h"
 #include "passes/parallel/tensor_int.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -362,13 +361,11 @@ static struct chooser chooser_new(struct ir_func *train, int parts, enum tensor_
 
 /* The graph can't be divided: in words for who asks what a rank would do, else in a message. */
 static bool cannot(struct chooser *k, const struct ir_where *where, const char *why, const char *message, ...)
+    __attribute__((format(printf, 4, 5)));
+static bool cannot(struct chooser *k, const struct ir_where *where, const char *why, const char *message, ...)
 {
     struct ir_where file = {.file = k->plan->m->name};
-    char text[512];
-    va_list ap;
-    va_start(ap, message);
-    vsnprintf(text, sizeof text, message, ap);
-    va_end(ap);
+    FORMATTED(text, 512, message);
     k->why = why;
     if (!k->survey)
         ir_error(k->ctx, where ? where : &file, "%s", text);

@@ -86,9 +86,8 @@ struct ir_value *cut_neutral(struct rewriter *w, struct ir_value *part, ir_type 
         dims[n++] = ir_const(w->ctx, 1);
     double filler = kind == CUT_MAX ? -INFINITY : kind == CUT_MIN ? INFINITY : 0;
     enum tcc_dtype dtype = (enum tcc_dtype)part->type->dtype;
-    struct ir_value *in[] = {n > 1 ? ir_reshape_to(b, real, n, dims) : real, part,
-                             tcc_is_float(dtype) ? ir_constant_f(b, dtype, filler) : ir_constant_i(b, dtype, 0)};
-    return ir_build1(b, IR_select, 3, in, NULL);
+    struct ir_value *none = tcc_is_float(dtype) ? ir_constant_f(b, dtype, filler) : ir_constant_i(b, dtype, 0);
+    return ir_select(b, n > 1 ? ir_reshape_to(b, real, n, dims) : real, part, none);
 }
 
 /* -- Parts and wholes -- */

@@ -43,8 +43,7 @@ static struct ir_value *hide_unless(struct ring *r, struct ir_value *shown)
     const struct ir_value *like = r->x->n->nin > r->tensors ? r->in[r->tensors] : NULL;
     enum tcc_dtype dtype = (enum tcc_dtype)(like ? like : r->in[0])->type->dtype;
     struct ir_value *zero = ir_constant_f(b, dtype, 0), *never = ir_constant_f(b, dtype, -INFINITY);
-    struct ir_value *in[] = {shown, zero, never};
-    return ir_build1(b, IR_select, 3, in, NULL);
+    return ir_select(b, shown, zero, never);
 }
 
 /* [1, 1, 1, part]: -inf behind the sequence's end, of the part that begins with key `first`. */
@@ -160,8 +159,7 @@ static struct ir_value *put_nan(struct ring *r, struct ir_value *const *out)
         return out[0];
     struct ir_value *lowest = ir_constant_f(b, (enum tcc_dtype)out[1]->type->dtype, -FLT_MAX);
     struct ir_value *hidden = column(r->w, ir_binary(b, IR_le, out[1], lowest)), *nan = ir_constant_f(b, dtype, NAN);
-    struct ir_value *in[] = {hidden, nan, out[0]};
-    return ir_build1(b, IR_select, 3, in, NULL);
+    return ir_select(b, hidden, nan, out[0]);
 }
 
 static bool forward(struct ring *r, struct ir_value **out)

@@ -240,10 +240,9 @@ static struct ir_value *dropped(struct adding *g, struct ir_builder *b, struct i
                                    IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, x->type->rank, x->type->dim),
                                             ir_attr_dtype(IR_ATTR_to, TCC_F32), ir_attr_i(IR_ATTR_seed, 0),
                                             ir_attr_i(IR_ATTR_stream, 0x4c6f0000 + g->stream++)));
-    struct ir_value *in[] = {ir_binary(b, IR_ge, r, ir_constant_f(b, TCC_F32, p)),
-                             ir_binary(b, IR_mul, x, ir_constant_f(b, TCC_F32, 1 / (1 - p))),
-                             ir_constant_f(b, TCC_F32, 0)};
-    return ir_build1(b, IR_select, 3, in, NULL);
+    struct ir_value *stays = ir_binary(b, IR_ge, r, ir_constant_f(b, TCC_F32, p));
+    struct ir_value *larger = ir_binary(b, IR_mul, x, ir_constant_f(b, TCC_F32, 1 / (1 - p)));
+    return ir_select(b, stays, larger, ir_constant_f(b, TCC_F32, 0));
 }
 
 static struct ir_value *product(struct ir_builder *b, struct ir_value *x, struct ir_value *w, int64_t trans_a)

@@ -149,9 +149,8 @@ static struct ir_value *which_of(struct ir_func *f, int n)
     struct ir_ctx *ctx = f->module->ctx;
     struct ir_value *which = ir_input_new(f, ir_scalar_type(ctx, TCC_I64), INPUT);
     struct ir_builder b = {.ctx = ctx, .func = f, .block = f->body, .before = f->body->first};
-    struct ir_value *in[] = {ir_binary(&b, IR_lt, which, ir_constant_i(&b, TCC_I64, 0)),
-                             ir_constant_i(&b, TCC_I64, n + 1), which};
-    return ir_build1(&b, IR_select, 3, in, NULL);
+    struct ir_value *below = ir_binary(&b, IR_lt, which, ir_constant_i(&b, TCC_I64, 0));
+    return ir_select(&b, below, ir_constant_i(&b, TCC_I64, n + 1), which);
 }
 
 /* Each layer gets what the adapters have for it. */

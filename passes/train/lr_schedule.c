@@ -117,5 +117,5 @@ struct ir_value *schedule_rate(struct ir_builder *b, const struct schedule_confi
     warm = op(&u, IR_mul, base, op(&u, IR_div, op(&u, IR_add, u.t, number(&u, 1)), warmup_value));
     u.t = op(&u, IR_sub, u.t, number(&u, (double)MUTANT(27, s->warmup, s->warmup - 1)));
     rate = schedules[s->kind](&u);
-    return ir_build1(b, IR_select, 3, (struct ir_value *[]){op(&u, IR_lt, u.t, number(&u, 0)), warm, rate}, NULL);
+    return ir_select(b, op(&u, IR_lt, u.t, number(&u, 0)), warm, rate);
 }

@@ -208,10 +208,8 @@ static struct ir_value *lamb(struct optim_update *u)
     if (o[OPT_max_grad_norm] != 0) {
         struct ir_value *limit = ir_constant_f(u->b, TCC_F32, o[OPT_max_grad_norm]);
         struct ir_value *over = ir_binary(u->b, IR_div, u->shared->norm, limit);
-        over = ir_build1(u->b, IR_select, 3,
-                         (struct ir_value *[]){ir_binary(u->b, IR_gt, u->shared->norm, limit), over,
-                                               ir_constant_f(u->b, TCC_F32, 1)},
-                         NULL);
+        struct ir_value *larger = ir_binary(u->b, IR_gt, u->shared->norm, limit);
+        over = ir_select(u->b, larger, over, ir_constant_f(u->b, TCC_F32, 1));
         g = over ? div(u, g, ir_cast_to(u->b, over, u->dtype)) : NULL;
     }
     if (decay && o[OPT_adam_w_mode] == 0)
