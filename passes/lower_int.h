@@ -257,6 +257,19 @@ static inline bool lw_is_reduce(const struct ir_node *n) { return ir_op_info(n->
 bool lw_is_kernel_node(const struct ir_node *n);                         /* can be evaluated inside a kernel at all */
 bool lw_in_group(const struct lw *lw, const struct ir_node *n, const struct lw_group *g);
 void lw_form_groups(struct lw *lw, struct ir_block *block);
+/* A new group whose value is stored (NULL: to be said); it is launched where n stands. */
+struct lw_group *lw_group_new(struct lw *lw, struct ir_node *root, struct ir_value *value);
+void lw_launch_at(struct lw *lw, struct ir_node *n, struct lw_group *g);
+
+/* -- epilogue.c ------------------------------------------------------------------------------ */
+/* The group of a contraction or window, with all that its kernel computes behind it. */
+void lw_form_anchor(struct lw *lw, struct ir_node *n);
+static inline bool lw_is_scatter(const struct ir_node *n)
+{
+    return n->op == IR_scatter_elements || n->op == IR_scatter_nd;
+}
+static inline bool lw_joins_pieces(const struct ir_node *n) { return n->op == IR_concat || n->op == IR_interleave; }
+struct lw_pieces *lw_pieces_of(struct lw *lw, const struct ir_node *n);  /* groups of its operands */
 /* g's value is stored as an operand of n (a concat, an interleave, or what a scatter starts from). */
 void lw_place_in(struct lw *lw, struct lw_group *g, const struct ir_node *n, int piece);
 

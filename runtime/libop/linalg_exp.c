@@ -32,8 +32,8 @@ static double norm1(const double *a, int64_t m)
     return most;
 }
 
-/* The quotient of two polynomials of degree 13 for a / 2^s, squared s times. w: room for six matrices; the result is its
- * first. */
+/* The quotient of two polynomials of degree 13 for a / 2^s, squared s times. w: room for six matrices; the result is
+ * its first. */
 static void exponential(double *a, int64_t m, int64_t *pivot, double *w)
 {
     static const double b[] = {64764752532480000.0,
