@@ -140,6 +140,18 @@ bool ct_dot(struct ct *c);
 /* Is A packed in another form? Sets halves or packs_signed, and pack_a, behind ct_dot(). */
 void ct_pack_bytes(const struct cpu_machine *m, struct ct *c);
 
+#define CT_SHORT 9                       /* taps along an axis are fewer */
+/* contract_nest.c. Coefficient of sym in e (0 when it isn't there); false when e isn't linear in it. */
+bool ct_stride_of(struct ir_ctx *ctx, ir_expr e, ir_expr sym, ir_expr *coef);
+bool ct_uses(ir_expr e, ir_expr sym);                                /* e NULL: no */
+/* May dim `outer` be run as rows beyond dim `row`, `rows` points of it? Every access must step by rows * row's step. */
+bool ct_collapses(const struct ct *c, int outer, int row, ir_expr rows);
+/* contract_rows.c. The last m dim that is more than one point, and not of taps that padding cuts if there is another;
+ * or -1. The rows; guards of A and of the rows, false: they aren't of a form that the loops take. */
+int ct_row_dim(const struct ct *c);
+void ct_find_rows(struct ct *c);
+bool ct_find_guards(struct ct *c);
+
 /* Rows for which all row guards hold when row-guarded loops have the values tap[k]. */
 struct em_span ct_row_range(const struct ct *c, const int64_t *tap);
 

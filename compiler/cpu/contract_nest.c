@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * contract_nest.c - finds the loop nest of a contraction (contract_int.h) in a kernel: which dim runs in rows, which in
- * vector lanes, strides, splits of dims that blocked layouts ask for, and guards (padding).
+ * contract_nest.c - finds the loop nest of a contraction (contract_int.h) in a kernel: which dim runs in vector lanes,
+ * strides, splits of dims that blocked layouts ask for. Rows and guards are in contract_rows.c.
  */
 #include "compiler/cpu/contract_int.h"
 #include "ir/ir.h"
 
-#define CT_SHORT 9 /* taps along an axis are fewer */
-
-/* Coefficient of sym in e (0 when it isn't there); false when e isn't linear in it. */
-static bool stride_of(struct ir_ctx *ctx, ir_expr e, ir_expr sym, ir_expr *coef)
+bool ct_stride_of(struct ir_ctx *ctx, ir_expr e, ir_expr sym, ir_expr *coef)
 {
     ir_expr rest;
     if (!ir_uses_sym(e, sym)) {
@@ -32,7 +29,7 @@ static int64_t divisor_of(ir_expr e, ir_expr sym)
     return most;
 }
 
-static bool uses(ir_expr e, ir_expr sym)
+bool ct_uses(ir_expr e, ir_expr sym)
 {
     return e && ir_uses_sym(e, sym);
 }
@@ -40,7 +37,7 @@ static bool uses(ir_expr e, ir_expr sym)
 /* Does the instruction depend on sym, apart from its arguments and memory indexes? */
 static bool insn_uses(const struct kn_insn *in, ir_expr sym)
 {
-    return uses(in->expr, sym) || uses(in->bound, sym) || kn_guards_use(in, sym);
+    return ct_uses(in->expr, sym) || ct_uses(in->bound, sym) || kn_guards_use(in, sym);
 }
 
 /* The bf16, f16 or byte that instruction i is a cast of, to the type of the sum; or -1. */
@@ -81,8 +78,8 @@ static void add_k(struct ct *c, int dim, int64_t scale, ir_expr var, ir_expr ext
     struct ct_k *t = &c->ks[c->nks++];
     *t = (struct ct_k){
         .dim = dim, .scale = scale, .step = 1, .var = var, .extent = extent, .n = ir_const_or(extent, CT_DYN)};
-    stride_of(c->ctx, c->off_a, var, &t->ea);
-    stride_of(c->ctx, c->off_b, var, &t->eb);
+    ct_stride_of(c->ctx, c->off_a, var, &t->ea);
+    ct_stride_of(c->ctx, c->off_b, var, &t->eb);
     t->sa = ir_const_or(t->ea, CT_DYN);
     t->sb = ir_const_or(t->eb, CT_DYN);
 }
@@ -92,7 +89,7 @@ static void add_k(struct ct *c, int dim, int64_t scale, ir_expr var, ir_expr ext
 static bool add_parts(struct ct *c, int d, int64_t scale, ir_expr var, ir_expr extent)
 {
     ir_expr coef;
-    bool in_a = stride_of(c->ctx, c->off_a, var, &coef), in_b = stride_of(c->ctx, c->off_b, var, &coef);
+    bool in_a = ct_stride_of(c->ctx, c->off_a, var, &coef), in_b = ct_stride_of(c->ctx, c->off_b, var, &coef);
     if (c->nks == CT_MAX_K)
         return false;
     if (in_a && in_b) {
@@ -159,8 +156,8 @@ static bool unit_stride_out(const struct ct *c, int d)
         const struct kn_insn *in = &k->insns[i];
         ir_expr coef;
         if (in->code == KN_STORE)
-            return stride_of(c->ctx, kn_flat_offset(c->ctx, &k->operands[in->operand], in->index), k->dims[d].var,
-                             &coef) &&
+            return ct_stride_of(c->ctx, kn_flat_offset(c->ctx, &k->operands[in->operand], in->index), k->dims[d].var,
+                                &coef) &&
                    ir_is_value(coef, 1);
     }
     return false;
@@ -184,7 +181,7 @@ static int64_t period_of(struct ct *c, ir_expr off, int d)
     ir_expr high = ir_iter(c->ctx, "g", ir_const(c->ctx, n / p)), low = ir_iter(c->ctx, "r", ir_const(c->ctx, p));
     ir_expr both = ir_add(c->ctx, ir_mulc(c->ctx, high, p), low);
     off = ir_subst(c->ctx, off, 1, &var, &both);
-    return stride_of(c->ctx, off, low, &coef) && ir_is_value(coef, 0) ? p : 0;
+    return ct_stride_of(c->ctx, off, low, &coef) && ir_is_value(coef, 0) ? p : 0;
 }
 
 /* Vectors want to run along the dim that the result is consecutive in. If that is one of the kernel's a, the two change
@@ -205,7 +202,7 @@ static void choose_roles(struct ct *c)
             rows = d;
             period = period_of(c, c->off_a, d);
         }
-    if (rows < 0 || !stride_of(c->ctx, c->off_b, c->k->dims[rows].var, &coef))
+    if (rows < 0 || !ct_stride_of(c->ctx, c->off_b, c->k->dims[rows].var, &coef))
         return; /* or: packed for the usual roles */
     if (period) {
         c->period = period;
@@ -228,8 +225,6 @@ static void choose_roles(struct ct *c)
 #undef SWAP
 }
 
-static bool collapses(const struct ct *c, int outer, int row, ir_expr rows);
-
 /* How far apart columns of a ready B are: groups of the sum's points may lie together. */
 static int64_t lanes_apart(const struct ct *c)
 {
@@ -241,7 +236,7 @@ static bool one_with_next(const struct ct *c)
 {
     for (int d = c->vec - 1; d >= 0; d--)
         if (c->extra_n >> d & 1 && !ir_is_value(c->k->dims[d].extent, 1))
-            return collapses(c, d, c->vec, c->cols);
+            return ct_collapses(c, d, c->vec, c->cols);
     return false;
 }
 
@@ -252,7 +247,7 @@ static bool block_step(const struct ct *c, int d, int64_t n, int64_t *panel, int
     struct ir_ctx *ctx = c->ctx;
     ir_expr var = c->k->dims[d].var, coef;
     *panel = n;
-    if (stride_of(ctx, c->off_b, var, &coef)) {
+    if (ct_stride_of(ctx, c->off_b, var, &coef)) {
         *step = ir_const_or(coef, CT_DYN);
         return ir_const_or(coef, 0) > 0;
     }
@@ -261,7 +256,7 @@ static bool block_step(const struct ct *c, int d, int64_t n, int64_t *panel, int
         return false;
     ir_expr high = ir_iter(ctx, "np", ir_const(ctx, points / side)), low = ir_iter(ctx, "nb", ir_const(ctx, side));
     ir_expr both = ir_add(ctx, ir_mulc(ctx, high, side), low), off = ir_subst(ctx, c->off_b, 1, &var, &both);
-    if (!stride_of(ctx, off, low, &coef) || !ir_is_value(coef, n) || !stride_of(ctx, off, high, &coef))
+    if (!ct_stride_of(ctx, off, low, &coef) || !ir_is_value(coef, n) || !ct_stride_of(ctx, off, high, &coef))
         return false;
     *panel = n * side;
     *step = ir_const_or(coef, CT_DYN);
@@ -301,7 +296,7 @@ static bool find_columns(struct ct *c)
     int64_t n = ir_const_or(k->dims[c->vec].extent, CT_DYN), apart = lanes_apart(c);
     c->columns = 1u << c->vec;
     c->extra_n &= ~c->columns;
-    if (!stride_of(ctx, c->off_b, var, &c->vec_eb)) {
+    if (!ct_stride_of(ctx, c->off_b, var, &c->vec_eb)) {
         c->panel = divisor_of(c->off_b, var);
         if (c->panel < 2 || c->panel % c->lanes)
             return false;
@@ -309,8 +304,8 @@ static bool find_columns(struct ct *c)
         ir_expr low = ir_iter(ctx, "nj", ir_const(ctx, c->panel)),
                 both = ir_add(ctx, ir_mulc(ctx, high, c->panel), low);
         ir_expr off = ir_subst(ctx, c->off_b, 1, &var, &both);
-        if (!stride_of(ctx, off, low, &c->vec_eb) || (c->depth > 1 && !ir_is_value(c->vec_eb, apart)) ||
-            !stride_of(ctx, off, high, &coef))
+        if (!ct_stride_of(ctx, off, low, &c->vec_eb) || (c->depth > 1 && !ir_is_value(c->vec_eb, apart)) ||
+            !ct_stride_of(ctx, off, high, &coef))
             return false;
         c->panel_stride = ir_const_or(coef, CT_DYN);
     }
@@ -323,7 +318,7 @@ static bool find_columns(struct ct *c)
     for (int d = c->vec - 1; d >= 0 && c->block < 0 && !c->panel; d--) {
         if (!(c->extra_n >> d & 1) || ir_is_value(k->dims[d].extent, 1))
             continue;
-        if (!collapses(c, d, c->vec, c->cols))
+        if (!ct_collapses(c, d, c->vec, c->cols))
             break;
         c->columns |= 1u << d;
         c->extra_n &= ~(1u << d);
@@ -333,8 +328,7 @@ static bool find_columns(struct ct *c)
     return true;
 }
 
-/* May dim `outer` be run as rows beyond dim `row`, `rows` points of it? Every access must step by rows * row's step. */
-static bool collapses(const struct ct *c, int outer, int row, ir_expr rows)
+bool ct_collapses(const struct ct *c, int outer, int row, ir_expr rows)
 {
     const struct kn_kernel *k = c->k;
     ir_expr vo = k->dims[outer].var, vr = k->dims[row].var, so, sr;
@@ -345,227 +339,11 @@ static bool collapses(const struct ct *c, int outer, int row, ir_expr rows)
         if (in->code != KN_LOAD && in->code != KN_STORE)
             continue;
         ir_expr off = kn_flat_offset(c->ctx, &k->operands[in->operand], in->index);
-        if (!stride_of(c->ctx, off, vo, &so) || !stride_of(c->ctx, off, vr, &sr) ||
+        if (!ct_stride_of(c->ctx, off, vo, &so) || !ct_stride_of(c->ctx, off, vr, &sr) ||
             ir_expr_eq(c->ctx, so, ir_mul(c->ctx, sr, rows)) != IR_YES)
             return false;
     }
     return true;
-}
-
-/* Does padding cut what dim d reads by a long loop of the sum, so that nearly each of its points is cut somewhere? So
- * are the taps of a gradient by weight, and their number is small. */
-static bool cut_taps(const struct ct *c, int d)
-{
-    const struct kn_kernel *k = c->k;
-    const struct kn_insn *load = &k->insns[c->load_a];
-    if (ir_const_or(k->dims[d].extent, CT_SHORT) >= CT_SHORT)
-        return false;
-    for (int g = 0; g < load->nguards; g++)
-        for (int i = 0; i < k->ndims && ir_uses_sym(load->guards[g].e, k->dims[d].var); i++)
-            if (k->roles.contraction.k >> i & 1 && ir_uses_sym(load->guards[g].e, k->dims[i].var) &&
-                ir_const_or(k->dims[i].extent, CT_SHORT) >= CT_SHORT)
-                return true;
-    return false;
-}
-
-/* The last m dim that is more than one point, and not of taps that padding cuts if there is another; or -1. */
-static int row_dim(const struct ct *c)
-{
-    int row = -1, any = -1;
-    for (int d = 0; d < c->k->ndims; d++)
-        if ((c->extra_m | c->collapsed) >> d & 1 && !ir_is_value(c->k->dims[d].extent, 1)) {
-            any = d;
-            if (!cut_taps(c, d))
-                row = d;
-        }
-    return row < 0 ? any : row;
-}
-
-/* Dim `row` and those before it that run as its rows too, their number; empty where A isn't linear in it. */
-static uint32_t rows_with(const struct ct *c, int row, ir_expr *rows)
-{
-    const struct kn_kernel *k = c->k;
-    ir_expr coef;
-    uint32_t dims = 1u << row;
-    if (!stride_of(c->ctx, c->off_a, k->dims[row].var, &coef))
-        return 0;
-    *rows = k->dims[row].extent;
-    for (int d = row - 1; d >= 0 && !c->period; d--) {
-        if (!(c->extra_m >> d & 1) || ir_is_value(k->dims[d].extent, 1))
-            continue;
-        if (!collapses(c, d, row, *rows))
-            break;
-        dims |= 1u << d;
-        *rows = ir_mul(c->ctx, *rows, k->dims[d].extent);
-    }
-    return dims;
-}
-
-/* How well a register tile is filled by so many rows: fewer than six wait for their own sums, and of an unknown number
- * there may be as few. */
-static double filled(ir_expr rows)
-{
-    int64_t n = ir_const_or(rows, CT_DYN);
-    return n == CT_DYN ? 0.8 : n < 6 ? (double)n / 6 : 1;
-}
-
-/*
- * Rows are the last m dim, but of two that don't run as one (a sequence whose batch stands behind it) the one that
- * fills register tiles. Padding cuts rows of an image, and groups are of one dim: those stay.
- */
-static void find_rows(struct ct *c)
-{
-    const struct kn_kernel *k = c->k;
-    bool may_choose = !c->period && !k->insns[c->load_a].nguards && k->kind != IR_K_WINDOW;
-    ir_expr other;
-    c->row = row_dim(c);
-    c->rows = ir_const(c->ctx, 1);
-    if (c->row >= 0 && !(c->collapsed = rows_with(c, c->row, &c->rows)))
-        c->row = -1; /* one row at a time */
-    for (int d = c->row - 1; d >= 0 && may_choose; d--) {
-        uint32_t dims = c->extra_m >> d & 1 && !(c->collapsed >> d & 1) ? rows_with(c, d, &other) : 0;
-        if (dims && filled(other) > filled(c->rows)) {
-            c->row = d;
-            c->collapsed = dims;
-            c->rows = other;
-        }
-    }
-    if (c->row >= 0)
-        stride_of(c->ctx, c->off_a, k->dims[c->row].var, &c->row_ea);
-    c->extra_m &= ~c->collapsed;
-    c->nrows = ir_const_or(c->rows, CT_DYN);
-    c->row_sa = c->row >= 0 ? ir_const_or(c->row_ea, CT_DYN) : 0;
-}
-
-/*
- * Though nobody knows how many rows there are, padding often cuts the first and the last ones as it always does:
- * `before` is a number, and the last row lies as far from the end of what is read whatever its size.
- */
-static void find_edges(struct ct *c)
-{
-    int g = 0;
-    while (!c->guards[g].row_coef)
-        g++;
-    const struct ct_guard *t = &c->guards[g];
-    if (c->collapsed != 1u << c->row || t->k >= c->nks - 1 || c->ks[t->k].n == CT_DYN || c->ks[t->k].n > 16)
-        return;
-    ir_expr end = ir_sub(c->ctx, ir_sub(c->ctx, t->hi, t->rest), ir_mulc(c->ctx, c->rows, t->row_coef));
-    c->edge = g;
-    c->edge_known[0] = ir_is_const(t->lo, NULL) && ir_is_const(t->rest, NULL);
-    c->edge_known[1] = ir_is_const(end, &c->edge_room);
-    c->ks[t->k].unroll = c->edge_known[0] || c->edge_known[1];
-}
-
-static bool find_guards(struct ct *c)
-{
-    const struct kn_insn *load = &c->k->insns[c->load_a];
-    for (int g = 0; g < load->nguards; g++) {
-        struct ct_guard *t = &c->guards[c->nguards++];
-        ir_expr e = load->guards[g].e, coef;
-        *t = (struct ct_guard){.lo = load->guards[g].lo, .hi = load->guards[g].hi, .k = -1};
-        for (int i = 0; i < c->nks; i++) {
-            /* A split dim in a guard would need its parts in the expression. */
-            ir_expr var = c->ks[i].var;
-            if (uses(t->lo, c->k->dims[c->ks[i].dim].var) || uses(t->hi, c->k->dims[c->ks[i].dim].var))
-                return false;
-            if (var != c->k->dims[c->ks[i].dim].var) {
-                if (ir_uses_sym(e, c->k->dims[c->ks[i].dim].var))
-                    return false;
-                continue;
-            }
-            if (!ir_uses_sym(e, var))
-                continue;
-            if (t->k >= 0 || !ir_linear_in(c->ctx, e, var, &coef, &t->rest))
-                return false;
-            t->k = i;
-            t->k_coef = ir_const_or(coef, 0);
-            e = t->rest;
-        }
-        if (c->row >= 0 && ir_uses_sym(e, c->k->dims[c->row].var)) {
-            if (!ir_linear_in(c->ctx, e, c->k->dims[c->row].var, &coef, &t->rest))
-                return false;
-            t->row_coef = ir_const_or(coef, 0);
-            e = t->rest;
-            if (t->row_coef <= 0)
-                return false;
-            c->nrowguards++;
-            if (!ir_is_const(e, NULL) || !ir_is_const(t->lo, NULL) || !ir_is_const(t->hi, NULL) || c->nrows == CT_DYN ||
-                (t->k >= 0 && (c->ks[t->k].n == CT_DYN || c->ks[t->k].n > 16)))
-                c->late_rows = true;
-            else if (t->k >= 0)
-                c->ks[t->k].unroll = true;
-        } else if (t->k < 0 || t->k_coef <= 0) {
-            return false;
-        }
-        t->rest = e;
-    }
-    for (int g = 0; g < c->nguards && c->late_rows; g++)
-        if (c->guards[g].row_coef && (c->guards[g].k < 0 || c->guards[g].k_coef <= 0))
-            return false;
-    for (int i = 0; i < c->nks && c->late_rows; i++)
-        c->ks[i].unroll = false;
-    if (c->late_rows && c->nrowguards == 1)
-        find_edges(c);
-    return true;
-}
-
-/* The first row with row_coef * row >= bound. */
-static int64_t first_row(const struct ct_guard *t, int64_t bound)
-{
-    return bound <= 0 ? 0 : (bound + t->row_coef - 1) / t->row_coef;
-}
-
-struct em_span ct_row_range(const struct ct *c, const int64_t *tap)
-{
-    struct em_span r = em_span(0, c->nrows);
-    for (int g = 0; g < c->nguards; g++) {
-        const struct ct_guard *t = &c->guards[g];
-        if (!t->row_coef)
-            continue;
-        int64_t rest = ir_const_or(t->rest, 0) + (t->k >= 0 ? t->k_coef * tap[t->k] : 0);
-        r = em_span_cut(
-            r, em_span(first_row(t, ir_const_or(t->lo, 0) - rest), first_row(t, ir_const_or(t->hi, 0) - rest)));
-    }
-    return r;
-}
-
-struct em_span ct_interior(const struct ct *c)
-{
-    struct em_span r = em_span(0, c->nrows);
-    for (int g = 0; g < c->nguards; g++) {
-        const struct ct_guard *t = &c->guards[g];
-        int64_t taps = t->row_coef ? (t->k >= 0 ? c->ks[t->k].n : 1) : 0, tap[CT_MAX_K] = {0};
-        for (int64_t i = 0; i < taps; i++) {
-            if (t->k >= 0)
-                tap[t->k] = i;
-            r = em_span_cut(r, ct_row_range(c, tap));
-        }
-    }
-    return r;
-}
-
-int64_t ct_cut_rows(const struct ct *c, bool last, int64_t tap)
-{
-    const struct ct_guard *t = &c->guards[c->edge];
-    int64_t past = t->k_coef * tap;
-    if (!last)
-        return first_row(t, ir_const_or(t->lo, 0) - ir_const_or(t->rest, 0) - past);
-    return past <= c->edge_room ? 0 : (past - c->edge_room) / t->row_coef;
-}
-
-void ct_late_cuts(const struct ct *c, ir_expr *first, ir_expr *last)
-{
-    struct ir_ctx *ctx = c->ctx;
-    *first = *last = ir_const(ctx, 0);
-    for (int g = 0; g < c->nguards; g++) {
-        const struct ct_guard *t = &c->guards[g];
-        if (!t->row_coef)
-            continue;
-        ir_expr d = ir_const(ctx, t->row_coef), reach = ir_mulc(ctx, ir_addc(ctx, c->ks[t->k].extent, -1), t->k_coef);
-        ir_expr end = ir_ceildiv(ctx, ir_sub(ctx, ir_sub(ctx, t->hi, t->rest), reach), d);
-        *first = ir_max(ctx, *first, ir_ceildiv(ctx, ir_sub(ctx, t->lo, t->rest), d));
-        *last = ir_max(ctx, *last, ir_sub(ctx, c->rows, end));
-    }
 }
 
 /*
@@ -611,7 +389,7 @@ static bool copy_rows(struct ct *c)
     c->late_rows = false;
     for (int i = 0; i < c->nks; i++)
         c->ks[i].unroll = false;
-    c->row = row_dim(c);
+    c->row = ct_row_dim(c);
     c->rows = c->row < 0 ? ir_const(c->ctx, 1) : c->k->dims[c->row].extent;
     c->nrows = ir_const_or(c->rows, CT_DYN);
     c->row_ea = ir_const(c->ctx, 0);
@@ -698,10 +476,10 @@ static bool analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struc
     choose_roles(c);
     if (!c->extra_n || !find_ks(c) || !find_columns(c))
         return false;
-    find_rows(c);
-    bool rough = c->row < 0 && row_dim(c) >= 0;
+    ct_find_rows(c);
+    bool rough = c->row < 0 && ct_row_dim(c) >= 0;
     bool computed = together ? c->dot_a != c->load_a : c->chain_a;
-    rough = !find_guards(c) || (c->nguards && computed) || rough;
+    rough = !ct_find_guards(c) || (c->nguards && computed) || rough;
     if (rough && (together || !copy_rows(c)))
         return false;
     const struct kn_operand *a = &k->operands[k->insns[c->load_a].operand],
