@@ -17,63 +17,19 @@
  * On trn1 NaN spreads to other rows where weights are turned over. It becomes 1 before (GpSimd, as an integer: weights
  * are no larger); the row's sum keeps it.
  */
-#include "compiler/neuron/neuron_int.h"
+#include "compiler/neuron/attention_int.h"
 
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
-enum { PARTS = 4, PART = NEURON_MOVING, KEYS = PARTS * PART, MOST_WIDTH = 512, AHEAD = 2, MOST_BYTES = 64 << 10 };
-
-/* What rows of the same outer dims share: keys in panels of as many as a product takes, and blocks of 128 values. */
-struct head {
-    int64_t base[KN_MAX_DIMS], keys_at, values_at; /* up to where they are loaded */
-    struct nk_panel **keys;
-    const struct nk_value **values;
-    const struct nk_value *tops, *sums; /* of whole blocks of rows, where their logarithms are stored: columns */
-};
-
-/* 128 rows, or fewer. */
-struct rows {
-    int64_t base[KN_MAX_DIMS], n;
-    struct head *head;
-    struct nk_panel *q;
-    const struct nk_value *top, *sum, *mean; /* so far; columns and [rows, e] */
-};
-
-/* Rows and keys that are looked at together. */
-struct step {
-    struct rows *rows;
-    int nparts;
-    struct {
-        int64_t lo, n;
-        const struct nk_value *scores, *weights;
-    } part[PARTS];
-    const struct nk_value *factor, *sum,
-        *mean; /* by which what was there gets smaller, NULL: nothing was; of these weights */
-    bool last_of_rows, last_of_head;
-};
-
-struct attention {
-    struct nk *nk;
-    struct kn_attention r;
-    ir_expr visible;             /* keys that a row may look at; NULL: all */
-    const struct kn_insn *state; /* stores what rows have of other keys (phases.c); NULL: none does */
-    struct nk_panel *q, *k;
-    enum tcc_dtype type; /* in which weights and values are multiplied */
-    struct nk_blocks values;
-    bool plain; /* it is the product times `scale` */
-    double scale;
-    int64_t keys, width;
-};
-
 /* -- Which kernels ------------------------------------------------------------------------------------------------- */
 
-static bool plan(struct nk *nk, struct attention *a)
+static bool plan(struct nk *nk, struct na_attention *a)
 {
     const struct kn_kernel *k = nk->k;
     ir_expr from;
-    *a = (struct attention){.nk = nk, .r = k->roles.attention};
+    *a = (struct na_attention){.nk = nk, .r = k->roles.attention};
     if (k->roles.form != KN_ATTENTION || a->r.row < 0 || nk->room < NK_ROOM || kn_has(k, KN_BIT(KN_INDEX)))
         return false;
     enum tcc_dtype d = (enum tcc_dtype)k->insns[a->r.load_q].dtype;
@@ -106,14 +62,13 @@ static bool plan(struct nk *nk, struct attention *a)
 
 bool nk_takes_attention(struct nk *nk)
 {
-    struct attention a;
+    struct na_attention a;
     return plan(nk, &a);
 }
 
 /* -- Small things -------------------------------------------------------------------------------------------------- */
 
-/* Rows on partitions, points of a dim beside each other; dim -1: one point. */
-static struct nk_tile tile_of(const struct attention *a, const struct rows *r, int dim, int64_t lo, int64_t n)
+struct nk_tile na_tile_of(const struct na_attention *a, const struct na_rows *r, int dim, int64_t lo, int64_t n)
 {
     struct nk_tile t = {.n = 1, .nouter = 1, .axis = {{a->r.row, 1, r->n}}};
     memcpy(t.base, r->base, sizeof t.base);
@@ -125,8 +80,7 @@ static struct nk_tile tile_of(const struct attention *a, const struct rows *r, i
     return t;
 }
 
-static void largest(struct nk *nk, const struct nk_tile *t, const struct nk_value *to, const struct nk_value *x,
-                    int group)
+void na_largest(struct nk *nk, const struct nk_tile *t, const struct nk_value *to, const struct nk_value *x, int group)
 {
     struct nk_tile one = {.n = 1, .nouter = 1, .axis = {t->axis[0]}};
     struct neuron_instr i = {.op = NEURON_OP_TENSOR_REDUCE, .noperands = 2};
@@ -141,9 +95,9 @@ static void largest(struct nk *nk, const struct nk_tile *t, const struct nk_valu
 /* -- Scores and weights -------------------------------------------------------------------------------------------- */
 
 /* How many keys the first row sees, and what each further row sees more; false: all see all, or it is not known so. */
-static bool visible(const struct attention *a, const struct rows *r, int64_t *first, int64_t *more)
+static bool visible(const struct na_attention *a, const struct na_rows *r, int64_t *first, int64_t *more)
 {
-    struct nk_tile t = tile_of(a, r, -1, 0, 1);
+    struct nk_tile t = na_tile_of(a, r, -1, 0, 1);
     struct nk_box b = nk_whole(&t);
     struct nk_line line;
     int axis;
@@ -156,7 +110,7 @@ static bool visible(const struct attention *a, const struct rows *r, int64_t *fi
 }
 
 /* What the causal mask hides becomes -inf. */
-static const struct nk_value *select_visible(struct attention *a, const struct rows *r, const struct nk_tile *t,
+static const struct nk_value *select_visible(struct na_attention *a, const struct na_rows *r, const struct nk_tile *t,
                                              int64_t lo, const struct nk_value *x)
 {
     struct nk *nk = a->nk;
@@ -184,10 +138,10 @@ static const struct nk_value *select_visible(struct attention *a, const struct r
 }
 
 /* Scores of rows and keys from `lo` on. */
-static const struct nk_value *scores(struct attention *a, const struct rows *r, int64_t lo, int64_t n)
+static const struct nk_value *scores(struct na_attention *a, const struct na_rows *r, int64_t lo, int64_t n)
 {
     struct nk *nk = a->nk;
-    struct nk_tile t = tile_of(a, r, a->r.t, lo, n);
+    struct nk_tile t = na_tile_of(a, r, a->r.t, lo, n);
     const struct nk_value *s = nk_bank(nk);
     struct nk_panel *k = r->head->keys[lo / PART];
     struct neuron_operand to = nk_operand(nk, &t, s, 0, NULL);
@@ -212,7 +166,7 @@ static const struct nk_value *scores(struct attention *a, const struct rows *r, 
 }
 
 /* The row's largest score so far. */
-static const struct nk_value *new_top(struct attention *a, struct step *s)
+static const struct nk_value *new_top(struct na_attention *a, struct na_step *s)
 {
     struct nk *nk = a->nk;
     int n = s->nparts + (s->rows->top != NULL), group = ++nk->groups;
@@ -221,18 +175,18 @@ static const struct nk_value *new_top(struct attention *a, struct step *s)
     for (int p = 0; p < s->nparts; p++) {
         struct nk_value to = nk_from(all, p);
         struct nk_tile t = nk_lanes(s->rows->n, s->part[p].n);
-        largest(nk, &t, &to, s->part[p].scores, group);
+        na_largest(nk, &t, &to, s->part[p].scores, group);
     }
     struct nk_value last = nk_from(all, s->nparts);
     if (s->rows->top)
         nk_copy_to(nk, &one, &last, s->rows->top);
-    largest(nk, &columns, top, all, 0);
+    na_largest(nk, &columns, top, all, 0);
     nk_drop(nk, all);
     return top;
 }
 
 /* NaN becomes 1, so that it stays in its row. */
-static void bound(struct attention *a, const struct nk_tile *t, const struct nk_value *weights)
+static void bound(struct na_attention *a, const struct nk_tile *t, const struct nk_value *weights)
 {
     struct nk_value bits = *weights;
     struct neuron_instr i = {.op = NEURON_OP_TENSOR_SCALAR, .noperands = 3};
@@ -244,10 +198,10 @@ static void bound(struct attention *a, const struct nk_tile *t, const struct nk_
     nk_emit(a->nk, NEURON_GPSIMD, &i, 2, (struct nk_use[]){{bits.buffer, true, 0}, {bits.buffer, false, 0}});
 }
 
-static void weigh(struct attention *a, struct step *s)
+static void weigh(struct na_attention *a, struct na_step *s)
 {
     struct nk *nk = a->nk;
-    struct rows *r = s->rows;
+    struct na_rows *r = s->rows;
     struct nk_tile one = nk_lanes(r->n, 1);
     const struct nk_value *top = new_top(a, s), *less = nk_new(nk, &one, TCC_F32);
     double scale = a->plain ? a->scale : 1;
@@ -278,242 +232,12 @@ static void weigh(struct attention *a, struct step *s)
     nk_drop(nk, less);
 }
 
-/* -- Means --------------------------------------------------------------------------------------------------------- */
-
-/* Weights [rows, n] as [keys, rows], n of them up to 128 partitions each; *blocks of them lie behind each other. */
-static const struct nk_value *turned(struct attention *a, const struct rows *r, const struct nk_value *weights,
-                                     int64_t n)
-{
-    struct nk *nk = a->nk;
-    int64_t whole = n / NEURON_PARTITIONS, rest = n % NEURON_PARTITIONS;
-    bool small = neuron_generation(nk->machine->core) > 2 && a->type != TCC_F32;
-    struct nk_tile all = nk_lanes(NEURON_PARTITIONS, (whole + (rest > 0)) * r->n);
-    struct nk_value out = *nk_bank(nk);
-    const struct nk_value *to = nk_new(nk, &all, a->type);
-    int group = ++nk->groups;
-    if (small)
-        out.dtype = (uint8_t)a->type, out.type = (uint8_t)nk_type(nk, a->type);
-    for (int64_t j = 0; j < whole + (rest > 0); j++) {
-        int64_t keys = j < whole ? NEURON_PARTITIONS : rest;
-        struct nk_tile in_tile = nk_lanes(r->n, keys), out_tile = nk_lanes(keys, r->n);
-        struct nk_value in = nk_from(weights, j * NEURON_PARTITIONS), place = nk_from(&out, j * r->n);
-        struct neuron_instr i = {.op = NEURON_OP_PE_TRANSPOSE, .noperands = 2};
-        i.operand[0] = nk_operand(nk, &out_tile, &place, 0, NULL);
-        i.operand[1] = nk_operand(nk, &in_tile, &in, 0, NULL);
-        nk_emit(nk, NEURON_TENSOR, &i, 2, (struct nk_use[]){{out.buffer, true, group}, {in.buffer, false, 0}});
-    }
-    for (int part = 0; part < 2; part++) { /* those of 128 partitions, and the last one */
-        struct nk_tile t = nk_lanes(part ? rest : NEURON_PARTITIONS, (part ? 1 : whole) * r->n);
-        struct nk_value x = nk_from(&out, part * whole * r->n), y = nk_from(to, part * whole * r->n);
-        struct neuron_instr i = {.op = NEURON_OP_TENSOR_COPY, .noperands = 2};
-        if (!(part ? rest : whole))
-            continue;
-        i.operand[0] = nk_operand(nk, &t, &y, 0, NULL);
-        i.operand[1] = nk_operand(nk, &t, &x, 0, NULL);
-        nk_emit(nk, NEURON_SCALAR, &i, 2, (struct nk_use[]){{to->buffer, true, group}, {out.buffer, false, 0}});
-    }
-    nk_release(nk, out.buffer);
-    nk_drop(nk, weights);
-    return to;
-}
-
-/* Adds part p's weights, turned over, times values to the step's means. */
-static void multiply_part(struct attention *a, struct step *s, int p, const struct nk_value *weights)
-{
-    struct nk *nk = a->nk;
-    struct nk_tile t = nk_lanes(s->rows->n, a->width);
-    struct neuron_operand to = nk_operand(nk, &t, s->mean, 0, NULL);
-    for (int64_t at = 0; at < s->part[p].n; at += NEURON_PARTITIONS) {
-        int64_t keys = s->part[p].n - at < NEURON_PARTITIONS ? s->part[p].n - at : NEURON_PARTITIONS;
-        const struct nk_value *v = s->rows->head->values[nk_block_number(s->part[p].lo + at)];
-        struct nk_value left = nk_from(weights, at / NEURON_PARTITIONS * s->rows->n);
-        struct nk_tile left_tile = nk_lanes(keys, s->rows->n), right_tile = nk_lanes(keys, a->width);
-        struct neuron_operand stationary = nk_operand(nk, &left_tile, &left, 0, NULL),
-                              moving = nk_operand(nk, &right_tile, v, 0, NULL);
-        nk_multiply(nk, &to, s->mean->buffer, &stationary, left.buffer, &moving, v->buffer, p == 0 && at == 0);
-    }
-    nk_drop(nk, weights);
-}
-
-/* Turns the weights over as far as banks are kept for that. */
-static void turn_first(struct attention *a, struct step *s)
-{
-    for (int p = 0; p < s->nparts && p < AHEAD && a->r.mean >= 0; p++)
-        s->part[p].weights = turned(a, s->rows, s->part[p].weights, s->part[p].n);
-}
-
-/* The step's sums of weights times values, in a bank. */
-static void average(struct attention *a, struct step *s)
-{
-    struct nk *nk = a->nk;
-    s->mean = a->r.mean < 0 ? NULL : nk_bank(nk);
-    for (int p = 0; p < s->nparts && s->mean; p++) {
-        if (p + AHEAD < s->nparts)
-            s->part[p + AHEAD].weights = turned(a, s->rows, s->part[p + AHEAD].weights, s->part[p + AHEAD].n);
-        multiply_part(a, s, p, s->part[p].weights);
-    }
-    if (!s->last_of_head)
-        return;
-    for (int64_t lo = 0; lo < a->keys; lo += PART)
-        nk_panel_release(nk, s->rows->head->keys[lo / PART]);
-    nk_drop_blocks(nk, &a->values, s->rows->head->values);
-}
-
-/* The stage that stores the rows' logarithms, of `blocks` blocks of n rows from r's `at`-th on: of their largest
- * scores, and sums of weights. */
-static void run_logarithms(struct attention *a, const struct rows *r, int64_t at, int64_t blocks, int64_t n,
-                           const struct nk_value *tops, const struct nk_value *sums)
-{
-    struct nk *nk = a->nk;
-    int mark = nk_mark(nk);
-    struct nk_tile t = {.n = 2, .nouter = 2, .axis = {{a->r.row, 1, n}, {a->r.row, n, blocks}}};
-    const struct nk_value **made = IR_NEWN(nk->ctx, nk->k->ninsns + 1, const struct nk_value *);
-    memcpy(t.base, r->base, sizeof t.base);
-    t.base[a->r.row] = at;
-    made[a->r.clamped] = tops;
-    made[a->r.sum] = sums;
-    nk_run_stage(nk, &t, &nk->k->stages[a->r.lse], made);
-    nk_release_to(nk, mark, NULL, 0);
-    nk_drop(nk, tops);
-    nk_drop(nk, sums);
-}
-
-/* Notes what the rows' logarithms are made of; those of a head's whole blocks are made at once. */
-static void store_logarithms(struct attention *a, struct rows *r)
-{
-    struct nk *nk = a->nk;
-    struct head *h = r->head;
-    int64_t row = r->base[a->r.row], blocks = nk->extent[a->r.row] / NEURON_PARTITIONS;
-    bool whole = r->n == NEURON_PARTITIONS && row % NEURON_PARTITIONS == 0;
-    int64_t at = whole ? row / NEURON_PARTITIONS : 0;
-    struct nk_tile one = nk_lanes(r->n, 1), all = nk_lanes(NEURON_PARTITIONS, blocks);
-    const struct nk_value *tops = whole ? h->tops : nk_new(nk, &one, TCC_F32),
-                          *sums = whole ? h->sums : nk_new(nk, &one, TCC_F32);
-    if (!tops) {
-        tops = h->tops = nk_new(nk, &all, TCC_F32);
-        sums = h->sums = nk_new(nk, &all, TCC_F32);
-    }
-    struct nk_value top = nk_from(tops, at), sum = nk_from(sums, at);
-    nk_scale_by(nk, &one, &top, r->top, NEURON_ALU_MUL, nk_number(nk, TCC_F32, a->plain ? a->scale : 1), NEURON_ALU_MAX,
-                nk_number(nk, TCC_F32, -FLT_MAX));
-    nk_copy_to(nk, &one, &sum, r->sum);
-    if (!whole)
-        run_logarithms(a, r, row, 1, r->n, tops, sums);
-    else if (at == blocks - 1)
-        run_logarithms(a, r, 0, blocks, NEURON_PARTITIONS, tops, sums);
-}
-
-/* What rows have of other keys: MEANS, and behind that store another one of largest scores and sums of weights, SUMS,
- * beside each other. */
-enum { MEANS, SUMS };
-static const struct nk_value *load_state(struct attention *a, const struct rows *r, int which, int64_t n)
-{
-    struct nk *nk = a->nk;
-    int mark = nk_mark(nk);
-    struct nk_tile t = tile_of(a, r, a->r.e, 0, n);
-    struct kn_insn *load = IR_NEW(nk->ctx, struct kn_insn);
-    *load = a->state[which];
-    load->code = KN_LOAD;
-    load->nargs = 0;
-    load->arg[0] = -1;
-    const struct nk_value *to = nk_new(nk, &t, TCC_F32);
-    nk_copy_to(nk, &t, to, nk_load(nk, &t, load, NULL));
-    nk_release_to(nk, mark, &to, 1);
-    return to;
-}
-
-static void begin_with_state(struct attention *a, struct rows *r)
-{
-    struct nk *nk = a->nk;
-    struct nk_tile one = nk_lanes(r->n, 1);
-    nk_begin_tile(nk);
-    r->mean = load_state(a, r, MEANS, a->width);
-    const struct nk_value *sums = load_state(a, r, SUMS, 2), *top = nk_new(nk, &one, TCC_F32),
-                          *sum = nk_new(nk, &one, TCC_F32);
-    struct nk_value from[] = {nk_from(sums, 0), nk_from(sums, 1)};
-    nk_copy_to(nk, &one, top, &from[0]);
-    nk_copy_to(nk, &one, sum, &from[1]);
-    nk_drop(nk, sums);
-    r->top = top;
-    r->sum = sum;
-}
-
-static void store_state(struct attention *a, struct rows *r)
-{
-    struct nk *nk = a->nk;
-    int mark = nk_mark(nk);
-    struct nk_tile means = tile_of(a, r, a->r.e, 0, a->width), t = tile_of(a, r, a->r.e, 0, 2), one = nk_lanes(r->n, 1);
-    const struct nk_value *sums = nk_new(nk, &t, TCC_F32);
-    struct nk_value to[] = {nk_from(sums, 0), nk_from(sums, 1)};
-    nk_copy_to(nk, &one, &to[0], r->top);
-    nk_copy_to(nk, &one, &to[1], r->sum);
-    nk_store(nk, &means, &a->state[MEANS], r->mean);
-    nk_store(nk, &t, &a->state[SUMS], sums);
-    nk_release_to(nk, mark, NULL, 0);
-}
-
-/* The stage that stores means, at these rows. */
-static void store_means(struct attention *a, struct rows *r)
-{
-    struct nk *nk = a->nk;
-    int mark = nk_mark(nk);
-    const struct kn_stage *g = &nk->k->stages[a->r.last];
-    const struct nk_value **made = IR_NEWN(nk->ctx, nk->k->ninsns + 1, const struct nk_value *);
-    struct nk_tile t = tile_of(a, r, a->r.e, 0, a->width);
-    struct nk_value *sum = IR_NEW(nk->ctx, struct nk_value);
-    *sum = *r->sum; /* the same for all points of a row */
-    sum->stride[1] = 0;
-    made[a->r.mean] = r->mean;
-    made[a->r.sum] = sum;
-    nk_run_stage(nk, &t, g, made);
-    nk_release_to(nk, mark, NULL, 0);
-}
-
-/* The kernel's last stages at these rows. */
-static void finish(struct attention *a, struct rows *r)
-{
-    struct nk *nk = a->nk;
-    nk_begin_tile(nk);
-    if (a->state)
-        store_state(a, r);
-    else if (a->r.mean >= 0)
-        store_means(a, r);
-    if (a->r.lse >= 0)
-        store_logarithms(a, r);
-    nk_drop(nk, r->mean);
-    nk_drop(nk, r->sum);
-    nk_drop(nk, r->top);
-    nk_panel_release(nk, r->q);
-}
-
-/* The step's means and sums to those of its rows. */
-static void add_up(struct attention *a, struct step *s)
-{
-    struct nk *nk = a->nk;
-    struct rows *r = s->rows;
-    struct nk_tile one = nk_lanes(r->n, 1), t = nk_lanes(r->n, a->width);
-    if (!r->sum) {
-        r->sum = s->sum;
-        r->mean = s->last_of_rows || !s->mean ? s->mean : nk_copy(nk, &t, TCC_F32, s->mean);
-    } else {
-        nk_scale_by(nk, &one, r->sum, r->sum, NEURON_ALU_MUL, s->factor, NEURON_ALU_ADD, s->sum);
-        if (s->mean)
-            nk_scale_by(nk, &t, r->mean, r->mean, NEURON_ALU_MUL, s->factor, NEURON_ALU_ADD, s->mean);
-        nk_drop(nk, s->sum);
-    }
-    if (r->mean != s->mean)
-        nk_drop(nk, s->mean);
-    nk_drop(nk, s->factor);
-    if (s->last_of_rows)
-        finish(a, r);
-}
-
 /* -- All of it ----------------------------------------------------------------------------------------------------- */
 
-static struct head *new_head(struct attention *a, const int64_t *base)
+static struct na_head *new_head(struct na_attention *a, const int64_t *base)
 {
     struct nk *nk = a->nk;
-    struct head *h = IR_NEW(nk->ctx, struct head);
+    struct na_head *h = IR_NEW(nk->ctx, struct na_head);
     memcpy(h->base, base, sizeof h->base);
     h->keys = IR_NEWN(nk->ctx, a->keys / PART + 1, struct nk_panel *);
     h->values = IR_NEWN(nk->ctx, a->keys / NEURON_PARTITIONS + 3, const struct nk_value *);
@@ -521,7 +245,7 @@ static struct head *new_head(struct attention *a, const int64_t *base)
 }
 
 /* One panel or some values more; false: all are loaded. */
-static bool load_some(struct attention *a, struct head *h)
+static bool load_some(struct na_attention *a, struct na_head *h)
 {
     struct nk *nk = a->nk;
     if (h->keys_at < a->keys) {
@@ -538,7 +262,7 @@ static bool load_some(struct attention *a, struct head *h)
 }
 
 /* The next head's base, or false. */
-static bool next_head(const struct attention *a, int64_t *at)
+static bool next_head(const struct na_attention *a, int64_t *at)
 {
     return nk_next(a->nk, nk_outer_but(a->nk, a->r.row), NULL, at);
 }
@@ -546,16 +270,17 @@ static bool next_head(const struct attention *a, int64_t *at)
 /* Where the next step is. */
 struct walk {
     int64_t base[KN_MAX_DIMS], row, lo, last; /* last: keys that some of the rows see end there */
-    int64_t all;               /* blocks of keys that all of the rows see end there; 0: it is not known */
-    struct head *head, *ahead; /* NULL: another one begins, so do rows; the one behind, which is loaded step by step */
-    struct rows *rows;
+    int64_t all; /* blocks of keys that all of the rows see end there; 0: it is not known */
+    struct na_head *head,
+        *ahead; /* NULL: another one begins, so do rows; the one behind, which is loaded step by step */
+    struct na_rows *rows;
     bool ended;
 };
 
-static void begin_rows(struct attention *a, struct walk *w)
+static void begin_rows(struct na_attention *a, struct walk *w)
 {
     struct nk *nk = a->nk;
-    struct rows *r = w->rows = IR_NEW(nk->ctx, struct rows);
+    struct na_rows *r = w->rows = IR_NEW(nk->ctx, struct na_rows);
     int64_t first, more;
     memcpy(r->base, w->base, sizeof r->base);
     r->base[a->r.row] = w->row;
@@ -563,7 +288,7 @@ static void begin_rows(struct attention *a, struct walk *w)
     r->q = nk_panel_copy(nk, a->q);
     nk_panel_load(nk, r->q, w->base, w->row, r->n);
     if (nk->keys == NK_KEYS_OTHER)
-        begin_with_state(a, r);
+        na_begin_with_state(a, r);
     w->lo = 0;
     w->last = a->keys;
     w->all = 0;
@@ -579,7 +304,7 @@ static void begin_rows(struct attention *a, struct walk *w)
 }
 
 /* False: there are no more. */
-static bool next_step(struct attention *a, struct walk *w, struct step *s)
+static bool next_step(struct na_attention *a, struct walk *w, struct na_step *s)
 {
     if (w->ended)
         return false;
@@ -596,7 +321,7 @@ static bool next_step(struct attention *a, struct walk *w, struct step *s)
         load_some(a, w->ahead);
     }
     w->rows->head = w->head;
-    *s = (struct step){.rows = w->rows};
+    *s = (struct na_step){.rows = w->rows};
     int64_t end = w->last < w->lo + KEYS ? w->last : w->lo + KEYS;
     for (int64_t n; w->lo < end && s->nparts < PARTS; w->lo += n) {
         n = nk_panel_part(a->k, end - w->lo, PART - w->lo % PART);
@@ -619,25 +344,25 @@ static bool next_step(struct attention *a, struct walk *w, struct step *s)
     return true;
 }
 
-static void score(struct attention *a, struct step *s)
+static void score(struct na_attention *a, struct na_step *s)
 {
     for (int p = 0; p < s->nparts; p++)
         s->part[p].scores = scores(a, s->rows, s->part[p].lo, s->part[p].n);
 }
 
 /* Results of rows whose keys all were looked at. */
-static void run_ends(struct attention *a)
+static void run_ends(struct na_attention *a)
 {
     struct nk *nk = a->nk;
     int64_t base[KN_MAX_DIMS] = {0};
     do
         for (int64_t row = 0; row < nk->extent[a->r.row]; row += NEURON_PARTITIONS) {
-            struct rows r = {.n = nk->extent[a->r.row] - row};
+            struct na_rows r = {.n = nk->extent[a->r.row] - row};
             r.n = r.n < NEURON_PARTITIONS ? r.n : NEURON_PARTITIONS;
             memcpy(r.base, base, sizeof base);
             r.base[a->r.row] = row;
-            begin_with_state(a, &r);
-            store_means(a, &r);
+            na_begin_with_state(a, &r);
+            na_store_means(a, &r);
             nk_drop(nk, r.mean);
             nk_drop(nk, r.sum);
             nk_drop(nk, r.top);
@@ -647,9 +372,9 @@ static void run_ends(struct attention *a)
 
 void nk_run_attention(struct nk *nk)
 {
-    struct attention a;
+    struct na_attention a;
     struct walk w = {0};
-    struct step step[3] = {0}, *now = step, *before = NULL; /* they take turns */
+    struct na_step step[3] = {0}, *now = step, *before = NULL; /* they take turns */
     if (!plan(nk, &a))
         nk_refuse(nk, "attention of another form");
     nk->optional = true;
@@ -660,26 +385,26 @@ void nk_run_attention(struct nk *nk)
     next_step(&a, &w, now);
     score(&a, now);
     for (int i = 0; now; i++) {
-        struct step *after = &step[(i + 1) % 3], *last = before;
+        struct na_step *after = &step[(i + 1) % 3], *last = before;
         weigh(&a, now);
         if (i > 1)
-            add_up(&a, &step[(i - 2) % 3]);
+            na_add_up(&a, &step[(i - 2) % 3]);
         if (last)
-            turn_first(&a, last);
+            na_turn_first(&a, last);
         if (next_step(&a, &w, after))
             score(&a, after);
         else
             after = NULL;
         if (last)
-            average(&a, last);
+            na_average(&a, last);
         before = now;
         now = after;
         if (!now) {
-            turn_first(&a, before);
-            average(&a, before);
+            na_turn_first(&a, before);
+            na_average(&a, before);
             if (last)
-                add_up(&a, last);
-            add_up(&a, before);
+                na_add_up(&a, last);
+            na_add_up(&a, before);
         }
     }
 }

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * attention_means.c - attention's means: weights turned over by the tensor engine and multiplied by v, corrected and
+ * added up from step to step, stored with the rows' logarithms, or kept for other keys (phases.c).
+ */
+#include "compiler/neuron/attention_int.h"
+
+#include <float.h>
+#include <string.h>
+
+/* Weights [rows, n] as [keys, rows], n of them up to 128 partitions each; *blocks of them lie behind each other. */
+static const struct nk_value *turned(struct na_attention *a, const struct na_rows *r, const struct nk_value *weights,
+                                     int64_t n)
+{
+    struct nk *nk = a->nk;
+    int64_t whole = n / NEURON_PARTITIONS, rest = n % NEURON_PARTITIONS;
+    bool small = neuron_generation(nk->machine->core) > 2 && a->type != TCC_F32;
+    struct nk_tile all = nk_lanes(NEURON_PARTITIONS, (whole + (rest > 0)) * r->n);
+    struct nk_value out = *nk_bank(nk);
+    const struct nk_value *to = nk_new(nk, &all, a->type);
+    int group = ++nk->groups;
+    if (small)
+        out.dtype = (uint8_t)a->type, out.type = (uint8_t)nk_type(nk, a->type);
+    for (int64_t j = 0; j < whole + (rest > 0); j++) {
+        int64_t keys = j < whole ? NEURON_PARTITIONS : rest;
+        struct nk_tile in_tile = nk_lanes(r->n, keys), out_tile = nk_lanes(keys, r->n);
+        struct nk_value in = nk_from(weights, j * NEURON_PARTITIONS), place = nk_from(&out, j * r->n);
+        struct neuron_instr i = {.op = NEURON_OP_PE_TRANSPOSE, .noperands = 2};
+        i.operand[0] = nk_operand(nk, &out_tile, &place, 0, NULL);
+        i.operand[1] = nk_operand(nk, &in_tile, &in, 0, NULL);
+        nk_emit(nk, NEURON_TENSOR, &i, 2, (struct nk_use[]){{out.buffer, true, group}, {in.buffer, false, 0}});
+    }
+    for (int part = 0; part < 2; part++) { /* those of 128 partitions, and the last one */
+        struct nk_tile t = nk_lanes(part ? rest : NEURON_PARTITIONS, (part ? 1 : whole) * r->n);
+        struct nk_value x = nk_from(&out, part * whole * r->n), y = nk_from(to, part * whole * r->n);
+        struct neuron_instr i = {.op = NEURON_OP_TENSOR_COPY, .noperands = 2};
+        if (!(part ? rest : whole))
+            continue;
+        i.operand[0] = nk_operand(nk, &t, &y, 0, NULL);
+        i.operand[1] = nk_operand(nk, &t, &x, 0, NULL);
+        nk_emit(nk, NEURON_SCALAR, &i, 2, (struct nk_use[]){{to->buffer, true, group}, {out.buffer, false, 0}});
+    }
+    nk_release(nk, out.buffer);
+    nk_drop(nk, weights);
+    return to;
+}
+
+/* Adds part p's weights, turned over, times values to the step's means. */
+static void multiply_part(struct na_attention *a, struct na_step *s, int p, const struct nk_value *weights)
+{
+    struct nk *nk = a->nk;
+    struct nk_tile t = nk_lanes(s->rows->n, a->width);
+    struct neuron_operand to = nk_operand(nk, &t, s->mean, 0, NULL);
+    for (int64_t at = 0; at < s->part[p].n; at += NEURON_PARTITIONS) {
+        int64_t keys = s->part[p].n - at < NEURON_PARTITIONS ? s->part[p].n - at : NEURON_PARTITIONS;
+        const struct nk_value *v = s->rows->head->values[nk_block_number(s->part[p].lo + at)];
+        struct nk_value left = nk_from(weights, at / NEURON_PARTITIONS * s->rows->n);
+        struct nk_tile left_tile = nk_lanes(keys, s->rows->n), right_tile = nk_lanes(keys, a->width);
+        struct neuron_operand stationary = nk_operand(nk, &left_tile, &left, 0, NULL),
+                              moving = nk_operand(nk, &right_tile, v, 0, NULL);
+        nk_multiply(nk, &to, s->mean->buffer, &stationary, left.buffer, &moving, v->buffer, p == 0 && at == 0);
+    }
+    nk_drop(nk, weights);
+}
+
+void na_turn_first(struct na_attention *a, struct na_step *s)
+{
+    for (int p = 0; p < s->nparts && p < AHEAD && a->r.mean >= 0; p++)
+        s->part[p].weights = turned(a, s->rows, s->part[p].weights, s->part[p].n);
+}
+
+void na_average(struct na_attention *a, struct na_step *s)
+{
+    struct nk *nk = a->nk;
+    s->mean = a->r.mean < 0 ? NULL : nk_bank(nk);
+    for (int p = 0; p < s->nparts && s->mean; p++) {
+        if (p + AHEAD < s->nparts)
+            s->part[p + AHEAD].weights = turned(a, s->rows, s->part[p + AHEAD].weights, s->part[p + AHEAD].n);
+        multiply_part(a, s, p, s->part[p].weights);
+    }
+    if (!s->last_of_head)
+        return;
+    for (int64_t lo = 0; lo < a->keys; lo += PART)
+        nk_panel_release(nk, s->rows->head->keys[lo / PART]);
+    nk_drop_blocks(nk, &a->values, s->rows->head->values);
+}
+
+/* The stage that stores the rows' logarithms, of `blocks` blocks of n rows from r's `at`-th on: of their largest
+ * scores, and sums of weights. */
+static void run_logarithms(struct na_attention *a, const struct na_rows *r, int64_t at, int64_t blocks, int64_t n,
+                           const struct nk_value *tops, const struct nk_value *sums)
+{
+    struct nk *nk = a->nk;
+    int mark = nk_mark(nk);
+    struct nk_tile t = {.n = 2, .nouter = 2, .axis = {{a->r.row, 1, n}, {a->r.row, n, blocks}}};
+    const struct nk_value **made = IR_NEWN(nk->ctx, nk->k->ninsns + 1, const struct nk_value *);
+    memcpy(t.base, r->base, sizeof t.base);
+    t.base[a->r.row] = at;
+    made[a->r.clamped] = tops;
+    made[a->r.sum] = sums;
+    nk_run_stage(nk, &t, &nk->k->stages[a->r.lse], made);
+    nk_release_to(nk, mark, NULL, 0);
+    nk_drop(nk, tops);
+    nk_drop(nk, sums);
+}
+
+/* Notes what the rows' logarithms are made of; those of a head's whole blocks are made at once. */
+static void store_logarithms(struct na_attention *a, struct na_rows *r)
+{
+    struct nk *nk = a->nk;
+    struct na_head *h = r->head;
+    int64_t row = r->base[a->r.row], blocks = nk->extent[a->r.row] / NEURON_PARTITIONS;
+    bool whole = r->n == NEURON_PARTITIONS && row % NEURON_PARTITIONS == 0;
+    int64_t at = whole ? row / NEURON_PARTITIONS : 0;
+    struct nk_tile one = nk_lanes(r->n, 1), all = nk_lanes(NEURON_PARTITIONS, blocks);
+    const struct nk_value *tops = whole ? h->tops : nk_new(nk, &one, TCC_F32),
+                          *sums = whole ? h->sums : nk_new(nk, &one, TCC_F32);
+    if (!tops) {
+        tops = h->tops = nk_new(nk, &all, TCC_F32);
+        sums = h->sums = nk_new(nk, &all, TCC_F32);
+    }
+    struct nk_value top = nk_from(tops, at), sum = nk_from(sums, at);
+    nk_scale_by(nk, &one, &top, r->top, NEURON_ALU_MUL, nk_number(nk, TCC_F32, a->plain ? a->scale : 1), NEURON_ALU_MAX,
+                nk_number(nk, TCC_F32, -FLT_MAX));
+    nk_copy_to(nk, &one, &sum, r->sum);
+    if (!whole)
+        run_logarithms(a, r, row, 1, r->n, tops, sums);
+    else if (at == blocks - 1)
+        run_logarithms(a, r, 0, blocks, NEURON_PARTITIONS, tops, sums);
+}
+
+/* What rows have of other keys: MEANS, and behind that store another one of largest scores and sums of weights, SUMS,
+ * beside each other. */
+enum { MEANS, SUMS };
+static const struct nk_value *load_state(struct na_attention *a, const struct na_rows *r, int which, int64_t n)
+{
+    struct nk *nk = a->nk;
+    int mark = nk_mark(nk);
+    struct nk_tile t = na_tile_of(a, r, a->r.e, 0, n);
+    struct kn_insn *load = IR_NEW(nk->ctx, struct kn_insn);
+    *load = a->state[which];
+    load->code = KN_LOAD;
+    load->nargs = 0;
+    load->arg[0] = -1;
+    const struct nk_value *to = nk_new(nk, &t, TCC_F32);
+    nk_copy_to(nk, &t, to, nk_load(nk, &t, load, NULL));
+    nk_release_to(nk, mark, &to, 1);
+    return to;
+}
+
+void na_begin_with_state(struct na_attention *a, struct na_rows *r)
+{
+    struct nk *nk = a->nk;
+    struct nk_tile one = nk_lanes(r->n, 1);
+    nk_begin_tile(nk);
+    r->mean = load_state(a, r, MEANS, a->width);
+    const struct nk_value *sums = load_state(a, r, SUMS, 2), *top = nk_new(nk, &one, TCC_F32),
+                          *sum = nk_new(nk, &one, TCC_F32);
+    struct nk_value from[] = {nk_from(sums, 0), nk_from(sums, 1)};
+    nk_copy_to(nk, &one, top, &from[0]);
+    nk_copy_to(nk, &one, sum, &from[1]);
+    nk_drop(nk, sums);
+    r->top = top;
+    r->sum = sum;
+}
+
+static void store_state(struct na_attention *a, struct na_rows *r)
+{
+    struct nk *nk = a->nk;
+    int mark = nk_mark(nk);
+    struct nk_tile means = na_tile_of(a, r, a->r.e, 0, a->width), t = na_tile_of(a, r, a->r.e, 0, 2),
+                   one = nk_lanes(r->n, 1);
+    const struct nk_value *sums = nk_new(nk, &t, TCC_F32);
+    struct nk_value to[] = {nk_from(sums, 0), nk_from(sums, 1)};
+    nk_copy_to(nk, &one, &to[0], r->top);
+    nk_copy_to(nk, &one, &to[1], r->sum);
+    nk_store(nk, &means, &a->state[MEANS], r->mean);
+    nk_store(nk, &t, &a->state[SUMS], sums);
+    nk_release_to(nk, mark, NULL, 0);
+}
+
+void na_store_means(struct na_attention *a, struct na_rows *r)
+{
+    struct nk *nk = a->nk;
+    int mark = nk_mark(nk);
+    const struct kn_stage *g = &nk->k->stages[a->r.last];
+    const struct nk_value **made = IR_NEWN(nk->ctx, nk->k->ninsns + 1, const struct nk_value *);
+    struct nk_tile t = na_tile_of(a, r, a->r.e, 0, a->width);
+    struct nk_value *sum = IR_NEW(nk->ctx, struct nk_value);
+    *sum = *r->sum; /* the same for all points of a row */
+    sum->stride[1] = 0;
+    made[a->r.mean] = r->mean;
+    made[a->r.sum] = sum;
+    nk_run_stage(nk, &t, g, made);
+    nk_release_to(nk, mark, NULL, 0);
+}
+
+/* The kernel's last stages at these rows. */
+static void finish(struct na_attention *a, struct na_rows *r)
+{
+    struct nk *nk = a->nk;
+    nk_begin_tile(nk);
+    if (a->state)
+        store_state(a, r);
+    else if (a->r.mean >= 0)
+        na_store_means(a, r);
+    if (a->r.lse >= 0)
+        store_logarithms(a, r);
+    nk_drop(nk, r->mean);
+    nk_drop(nk, r->sum);
+    nk_drop(nk, r->top);
+    nk_panel_release(nk, r->q);
+}
+
+void na_add_up(struct na_attention *a, struct na_step *s)
+{
+    struct nk *nk = a->nk;
+    struct na_rows *r = s->rows;
+    struct nk_tile one = nk_lanes(r->n, 1), t = nk_lanes(r->n, a->width);
+    if (!r->sum) {
+        r->sum = s->sum;
+        r->mean = s->last_of_rows || !s->mean ? s->mean : nk_copy(nk, &t, TCC_F32, s->mean);
+    } else {
+        nk_scale_by(nk, &one, r->sum, r->sum, NEURON_ALU_MUL, s->factor, NEURON_ALU_ADD, s->sum);
+        if (s->mean)
+            nk_scale_by(nk, &t, r->mean, r->mean, NEURON_ALU_MUL, s->factor, NEURON_ALU_ADD, s->mean);
+        nk_drop(nk, s->sum);
+    }
+    if (r->mean != s->mean)
+        nk_drop(nk, s->mean);
+    nk_drop(nk, s->factor);
+    if (s->last_of_rows)
+        finish(a, r);
+}
