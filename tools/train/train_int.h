@@ -2,14 +2,14 @@
 /*
  * Private to tccc-train.
  *
- *   tccc-train     options, the loop over epochs and batches
+ *   tccc-train     the loop over epochs and batches;  train_settings: what a run is, by its options
  *   train_step     a step, or several; losses read late
  *   train_eval     evaluation;  train_metrics: what it says besides loss and accuracy;  train_confusion: --confusion
  *   train_control  what evaluations decide: --patience, --plateau; --keep
  *   train_blame    which sample and label a run failed for
  *   train_ckpt     checkpoints and resuming
  *   train_outputs  --save-outputs
- *   train_memory  --memory-report
+ *   train_memory   --memory-report
  *   train_ranks    many processes: what they have in common, who does what;  train_elastic: --elastic
  *   train_html     --html;  train_log: --log-file;  train_events: --tensorboard;  train_serve: --metrics=HOST:PORT
  *   train_net      --net
@@ -169,6 +169,14 @@ int trainer_code(int status);                                               /* t
 int trainer_status(const struct trainer *t, int status);
 double trainer_scalar(struct trainer *t, const char *state, double otherwise);
 bool trainer_set_scalar(struct trainer *t, const char *state, double value);
+/* settings.c, in this order; exit codes. The numbers of the command line; the batch size that the step was compiled
+ * for, in which all inputs must agree with --batch-size; the data, and of a rank's epoch the batches that the step can
+ * take; the rate: --lr and --lr-schedule win over what was compiled in (`artifact`: into one that was there). */
+int trainer_read_numbers(struct trainer *t);
+int trainer_settle_batch_size(struct trainer *t);
+int trainer_open_data(struct trainer *t);
+int trainer_count_batches(struct trainer *t);
+int trainer_settle_rate(struct trainer *t, bool artifact);
 
 extern const char *const train_states[STEP_STATES];                         /* state variables that a step leaves */
 int train_calibrate(struct trainer *t);      /* before the first step; nothing where none is wanted, or it was done */
