@@ -271,11 +271,7 @@ static void dynamic_plan(struct mini_plan *p, bool fails)
                                                     {0, p->nsteps},
                                                     one,
                                                     TCC_NO,
-                                                    {0, 0},
-                                                    {0, 0},
-                                                    {0, 0},
-                                                    {0, 0},
-                                                    {0, 0}};
+                                                    .cases = {0, 0}};
 }
 
 START_TEST(data_dependent)
@@ -369,11 +365,7 @@ static void loop_plan(struct mini_plan *p)
                                                     {2, 4},
                                                     mp_const(p, 512),
                                                     TCC_NO,
-                                                    {0, 0},
-                                                    {0, 0},
-                                                    {0, 0},
-                                                    {0, 0},
-                                                    {0, 0}};
+                                                    .cases = {0, 0}};
 }
 
 START_TEST(loop)

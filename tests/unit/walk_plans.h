@@ -130,11 +130,7 @@ static inline void scale_plan(struct mini_plan *p)
                                                     {0, 2},
                                                     bytes,
                                                     c16,
-                                                    {0, 0},
-                                                    {0, 0},
-                                                    {0, 0},
-                                                    {0, 0},
-                                                    {0, 0}};
+                                                    .cases = {0, 0}};
 }
 
 static inline struct tccrt_session *open_plan(const struct tcc_plan *plan, struct tcc_model *d, struct tccrt_model **m,
