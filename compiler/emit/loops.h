@@ -12,6 +12,12 @@
 #define LOOPS_MAX_SEGMENTS 3
 struct loops_segment { int lanes; bool masked; };
 struct loops_segments { int n; struct loops_segment at[LOOPS_MAX_SEGMENTS]; };
+/* The segments that some count of points can need. counts: the possible numbers of points, ncounts 0: any. */
+struct loops_segments loops_segments(const struct em *e, int width, int unroll, int ncounts, const int64_t *counts);
+/* Runs body(user, segment) over the points r of `dim` with its variable bound and lanes set, then restores scalar
+ * context. */
+void loops_run_segments(struct em *e, const struct loops_segments *s, int dim, struct em_range r,
+                        void (*body)(void *, int), void *user);
 
 /* Accumulators of one stage's reductions in one vector context (stack slots, which LLVM turns into registers). */
 struct loops_acc {
