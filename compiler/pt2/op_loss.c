@@ -147,7 +147,8 @@ static bool hinge(struct pt2 *p, struct ir_value *x)
     return out_reduced(p, imp_un(p->im, IR_relu, x));
 }
 
-/* margin_ranking_loss(input1, input2, target, margin): max(0, -target (input1 - input2) + margin) */
+/* margin_ranking_loss(input1, input2, target, margin): max(0, -target (input1 - input2) + margin), each step in the
+ * types that PyTorch takes: of integers it wraps around */
 bool aten_margin_ranking_loss(struct pt2 *p)
 {
     struct pt2_operands o;
@@ -155,9 +156,9 @@ bool aten_margin_ranking_loss(struct pt2 *p)
     struct ir_value *t = pt2_need(p, "target");
     if (!t || !pt2_pair_of(p, "input1", "input2", TCC_NONE, &o))
         return false;
-    struct ir_value *apart = imp_wide(p->im, imp_bin(p->im, IR_sub, o.b, o.a));
-    return apart && hinge(p, imp_with(p->im, IR_add,
-                                      imp_bin(p->im, IR_mul, imp_cast(p->im, t, imp_dtype(apart)), apart), margin));
+    struct ir_value *apart = imp_bin(p->im, IR_sub, o.a, o.b);
+    struct ir_value *wrong = apart ? pt2_times(p, imp_formula(p->im, "0 - x", t), apart) : NULL;
+    return wrong && hinge(p, imp_with(p->im, IR_add, pt2_wide_float(p, wrong), margin));
 }
 
 /* hinge_embedding_loss(self, target, margin): self where target is 1, max(0, margin - self) where it is -1 */

@@ -62,15 +62,12 @@ static bool scales(const struct ir_value *v, bool number, enum tcc_dtype type)
     return number || imp_dtype(v) != type;
 }
 
-static bool pair_of(struct pt2 *p, const char *first, const char *second, enum tcc_dtype type, bool factors,
-                    struct pt2_operands *pair)
+/* Operands as `type`, or TCC_NONE: as they promote; an, bn: which are numbers. */
+static bool unify(struct pt2 *p, struct pt2_operands *pair, bool an, bool bn, enum tcc_dtype type, bool factors)
 {
-    bool an, bn;
-    pair->a = pt2_operand(p, first, &an);
-    pair->b = pair->a ? pt2_operand(p, second, &bn) : NULL;
     if (!pair->a || !pair->b)
         return false;
-    if (type == TCC_NONE || p->in_place)
+    if (type == TCC_NONE)
         type = pt2_promote(pair->a, an, pair->b, bn);
     if (factors && tcc_small_float(type) && (scales(pair->a, an, type) || scales(pair->b, bn, type)))
         type = TCC_F32;
@@ -78,6 +75,15 @@ static bool pair_of(struct pt2 *p, const char *first, const char *second, enum t
     pair->a = imp_cast(p->im, pair->a, type);
     pair->b = imp_cast(p->im, pair->b, type);
     return pair->a && pair->b;
+}
+
+static bool pair_of(struct pt2 *p, const char *first, const char *second, enum tcc_dtype type, bool factors,
+                    struct pt2_operands *pair)
+{
+    bool an, bn = false;
+    pair->a = pt2_operand(p, first, &an);
+    pair->b = pair->a ? pt2_operand(p, second, &bn) : NULL;
+    return unify(p, pair, an, bn, p->in_place ? TCC_NONE : type, factors);
 }
 
 bool pt2_pair_of(struct pt2 *p, const char *first, const char *second, enum tcc_dtype type, struct pt2_operands *pair)
@@ -90,10 +96,19 @@ bool pt2_factors(struct pt2 *p, const char *first, const char *second, struct pt
     return pair_of(p, first, second, pt2_out_type(p, 0), true, pair);
 }
 
+struct ir_value *pt2_times(struct pt2 *p, struct ir_value *a, struct ir_value *b)
+{
+    struct pt2_operands o = {.a = a, .b = b};
+    return unify(p, &o, false, false, TCC_NONE, true) ? pt2_bin(p, IR_mul, o.a, o.b) : NULL;
+}
+
 struct ir_value *pt2_bin(struct pt2 *p, enum ir_op op, struct ir_value *a, struct ir_value *b)
 {
-    if (a && imp_dtype(a) == TCC_BOOL)
-        op = op == IR_add || op == IR_max ? IR_or : op == IR_mul || op == IR_min ? IR_and : op;
+    if (a && imp_dtype(a) == TCC_BOOL) {
+        if (op == IR_pow)
+            b = imp_un(p->im, IR_not, b);
+        op = op == IR_pow || op == IR_add || op == IR_max ? IR_or : op == IR_mul || op == IR_min ? IR_and : op;
+    }
     return imp_bin(p->im, op, a, b);
 }
 

@@ -186,14 +186,29 @@ bool aten_xlogy(struct pt2 *p)
         imp_formula(p->im, p->row->arg ? "select(z, 0, x * log1p(y))" : "select(z, 0, x * log(y))", a, safe, none));
 }
 
-/* self * 2^other */
+/* x * 2^n, n a whole number, as C's ldexp has it: by four factors of which none overflows where the result doesn't. n
+ * is an int there, and behind `most` all is 0 or infinite. */
+static struct ir_value *scaled_by(struct pt2 *p, struct ir_value *x, struct ir_value *n)
+{
+    double most = imp_dtype(x) == TCC_F64 ? 2200 : 300;
+    n = imp_cast(p->im, imp_cast(p->im, n, TCC_I32), imp_dtype(x));
+    n = imp_formula_n(p->im, "max(min(x, a), b)", IMP_NUMBERS(most, -most), n);
+    struct ir_value *part = imp_formula(p->im, "trunc(x / 4)", n);
+    return imp_formula(p->im, "x * pow(2, z) * pow(2, z) * pow(2, z) * pow(2, y - 3 * z)", x, n, part);
+}
+
+/* self * 2^other, the power in its own type */
 bool aten_ldexp(struct pt2 *p)
 {
-    struct pt2_operands o;
-    if (!pt2_factors(p, "self", "other", &o))
+    struct imp *im = p->im;
+    struct ir_value *x = pt2_need(p, "self"), *n = x ? pt2_need(p, "other") : NULL;
+    if (!n)
         return false;
-    struct ir_value *a = imp_wide(p->im, o.a), *b = imp_wide(p->im, o.b);
-    return pt2_out(p, 0, imp_formula(p->im, "x * pow(2, y)", a, b));
+    if (imp_is_float(x) && !imp_is_float(n))
+        return pt2_out(p, 0, scaled_by(p, imp_wide(im, x), n));
+    enum tcc_dtype own = imp_is_float(n) ? imp_dtype(n) : TCC_F32;
+    struct ir_value *power = imp_cast(im, imp_formula(im, "pow(2, x)", imp_wide(im, imp_cast(im, n, own))), own);
+    return pt2_out(p, 0, pt2_times(p, x, power));
 }
 
 /* In float64, whatever the operands are. */

@@ -254,8 +254,6 @@ bool aten_trapezoid(struct pt2 *p)
     int64_t axis;
     if (!y || !imp_rank(y) || !pt2_axis(p, "dim", -1, imp_rank(y), &axis))
         return y && !imp_rank(y) && imp_bad(im, "a tensor with dims is expected");
-    y = imp_cast(im, y, pt2_out_type(p, 0));
-    x = x ? imp_cast(im, x, imp_dtype(y)) : NULL;
     x = x && imp_rank(x) == 1            ? imp_along(im, x, (int)axis, imp_rank(y))
         : x && imp_rank(x) < imp_rank(y) ? imp_to_rank(im, x, imp_rank(y))
                                          : x;
@@ -264,13 +262,17 @@ bool aten_trapezoid(struct pt2 *p)
     struct ir_value *low = imp_slice1(im, y, (int)axis, zero, n), *high = imp_slice1(im, y, (int)axis, one, n);
     if (ir_is_value(imp_dim(y, (int)axis), 0))
         high = low;
-    struct ir_value *sum = imp_bin(im, IR_add, low, high), *width = imp_like(im, y, step);
+    struct ir_value *sum = pt2_bin(p, IR_add, low, high);
     if (x) {
-        struct ir_value *x_part = imp_slice1(im, x, (int)axis, zero, n);
-        width = imp_bin(im, IR_sub, imp_slice1(im, x, (int)axis, one, n), x_part);
+        struct ir_value *x_low = imp_slice1(im, x, (int)axis, zero, n), *x_high = imp_slice1(im, x, (int)axis, one, n);
+        sum = pt2_times(p, sum, imp_bin(im, IR_sub, x_high, x_low));
+    } else {
+        sum = imp_with(im, IR_mul, pt2_wide_float(p, sum), step);
     }
-    struct ir_value *parts = imp_with(im, IR_div, imp_bin(im, IR_mul, sum, width), 2);
+    sum = sum && !imp_is_float(sum) ? imp_cast(im, sum, TCC_I64) : imp_wide(im, sum);
     if (p->row->arg)
-        return pt2_out(p, 0, parts ? imp_op(im, IR_cumsum, 1, &parts, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis))) : NULL);
-    return pt2_out(p, 0, imp_reduce(im, IR_reduce_sum, parts, 1, &axis, false));
+        sum = sum ? imp_op(im, IR_cumsum, 1, &sum, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis))) : NULL;
+    else
+        sum = imp_reduce(im, IR_reduce_sum, sum, 1, &axis, false);
+    return pt2_out(p, 0, imp_with(im, IR_div, pt2_wide_float(p, sum), 2));
 }

@@ -296,7 +296,9 @@ struct pt2_operands { struct ir_value *a, *b; enum tcc_dtype type; };
 bool pt2_pair_of(struct pt2 *p, const char *first, const char *second, enum tcc_dtype type, struct pt2_operands *pair);
 /* The same for factors and divisors: numbers keep their precision beside 16-bit floats, as f32. */
 bool pt2_factors(struct pt2 *p, const char *first, const char *second, struct pt2_operands *pair);
-/* a OP b, of one type: of bools sums and maxima are `or`, products and minima `and`. */
+/* a b in the type to which two tensors promote; NULL operands: NULL. */
+struct ir_value *pt2_times(struct pt2 *p, struct ir_value *a, struct ir_value *b);
+/* a OP b, of one type: of bools sums and maxima are `or`, products and minima `and`, powers a or not b. */
 struct ir_value *pt2_bin(struct pt2 *p, enum ir_op op, struct ir_value *a, struct ir_value *b);
 /* An operand as a float of the result's type, or f32: at least f32. NULL operands: NULL. */
 struct ir_value *pt2_wide_float(struct pt2 *p, struct ir_value *x);

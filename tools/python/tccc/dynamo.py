@@ -513,6 +513,22 @@ def _encoder_layer(src, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight,
 
 
 @functools.cache
+def _bool_power(x, exponent):
+    """A bool to the power of True or False is a bool: what PyTorch says of its type without computing it is int64."""
+    import torch
+    if x.dtype != torch.bool or not isinstance(exponent, bool):
+        return NotImplemented
+    return x.clone() if exponent else torch.ones_like(x)
+
+
+def _ldexp(x, exponent):
+    """As eager PyTorch computes it, whose types are others than its decomposition's; whole exponents of floats are the importer's."""
+    import torch
+    if x.is_floating_point() and not exponent.is_floating_point() and not exponent.is_complex():
+        return NotImplemented
+    return x * torch.pow(2.0, exponent)
+
+
 def _decompositions():
     import torch
     from torch._decomp import core_aten_decompositions
@@ -525,6 +541,8 @@ def _decompositions():
     # Theirs take indices below 0 as counted from the end, which the ops themselves refuse.
     for op in torch.ops.aten.index_add, torch.ops.aten.index_copy:
         table.pop(op.default, None)
+    table[torch.ops.aten.pow.Tensor_Scalar] = _bool_power
+    table[torch.ops.aten.ldexp.Tensor] = _ldexp
     table[torch.ops.aten._transformer_encoder_layer_fwd.default] = _encoder_layer
     table[torch.ops.aten.grid_sampler_2d_backward.default] = _grid.grid_sampler_2d_backward
     table.update(_backward.decompositions())
