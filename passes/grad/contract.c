@@ -7,7 +7,9 @@
  */
 #include "passes/grad/grad_int.h"
 
+#include <float.h>
 #include <math.h>
+#include <string.h>
 
 #include "base/mutant.h"
 
@@ -63,6 +65,40 @@ void grad_rule_matmul(struct grad *g, struct ir_node *n)
 }
 
 /* -- attention ------------------------------------------------------------------------------------- */
+
+static struct ir_value *over_keys(struct ir_builder *b, enum ir_op op, struct ir_value *x, int keep)
+{
+    static const int64_t axis[] = {3};
+    return ir_build1(b, op, 1, &x, IR_ATTRS(ir_attr_ints(IR_ATTR_axes, 1, axis), ir_attr_i(IR_ATTR_keepdims, keep)));
+}
+
+static struct ir_value *places(struct ir_builder *b, int axis, ir_expr n)
+{
+    ir_expr one = ir_const(b->ctx, 1), dims[] = {one, one, one, one};
+    dims[axis] = n;
+    return ir_build1(b, IR_iota, 0, NULL,
+                     IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, 4, dims), ir_attr_i(IR_ATTR_axis, axis),
+                              ir_attr_dtype(IR_ATTR_to, TCC_I64)));
+}
+
+struct ir_value *grad_attention_ties(struct ir_builder *b, struct ir_value *mask, ir_expr queries, ir_expr keys,
+                                     bool causal, const struct ir_value *lse)
+{
+    enum tcc_dtype dtype = (enum tcc_dtype)lse->type->dtype;
+    struct ir_value *key = places(b, 3, keys), *row = causal ? places(b, 2, queries) : key;
+    struct ir_value *cast = ir_cast_to(b, mask, dtype), *none = ir_constant_f(b, dtype, -(double)INFINITY);
+    struct ir_value *lowest = ir_constant_f(b, dtype, -FLT_MAX), *shown = ir_binary(b, IR_ge, row, key);
+    cast = ir_select(b, shown, cast, none);
+    struct ir_value *most = ir_binary(b, IR_max, over_keys(b, IR_reduce_max, cast, 1), lowest);
+    return over_keys(b, IR_reduce_sum, ir_cast_to(b, ir_binary(b, IR_eq, cast, most), dtype), 0);
+}
+
+struct ir_value *grad_attention_hidden(struct ir_builder *b, struct ir_value *lse)
+{
+    enum tcc_dtype dtype = (enum tcc_dtype)lse->type->dtype;
+    struct ir_value *low = ir_constant_f(b, dtype, dtype == TCC_F64 ? -0x1p58 : -0x1p29);
+    return ir_binary(b, IR_lt, lse, low);
+}
 
 struct attention {
     struct grad *g;
@@ -130,7 +166,7 @@ static struct ir_value *weights(const struct attention *a)
     struct ir_value *s = scores(a);
     struct ir_value *top = grad_reduce(g, IR_reduce_max, s, 1u << 4, true);
     if (a->mask || causal)
-        top = ir_binary(b, IR_max, top, ir_constant_f(b, a->wide, -3.0e38));
+        top = ir_binary(b, IR_max, top, ir_constant_f(b, a->wide, -FLT_MAX));
     struct ir_value *e = ir_unary(b, IR_exp, ir_binary(b, IR_sub, s, top));
     struct ir_value *sum = grad_reduce(g, IR_reduce_sum, e, 1u << 4, true);
     if (a->mask || causal)
@@ -194,6 +230,28 @@ static void give_mask_by(const struct attention *a, struct ir_value *lse)
     }
 }
 
+/*
+ * A mask of large finite numbers that hides all keys of a row leaves no room for the logarithm of a sum beside it: exp()
+ * of scores less `lse` is then 1 for each key that has the row's largest number, where the weight is one by their count.
+ * Weights are factors of all gradients, as dy is.
+ */
+static void share_hidden(struct attention *a, struct ir_value *lse)
+{
+    struct ir_builder *b = a->g->b;
+    ir_expr dims[4], queries = a->q->type->dim[2], keys = a->k->type->dim[2];
+    bool causal = ir_get_i(a->n, IR_ATTR_causal, 0);
+    struct ir_value *one = ir_constant_f(b, (enum tcc_dtype)lse->type->dtype, 1);
+    struct ir_value *count = grad_attention_ties(b, a->mask, queries, keys, causal, lse);
+    struct ir_value *part = ir_binary(b, IR_div, one, ir_binary(b, IR_max, count, one));
+    part = ir_select(b, grad_attention_hidden(b, lse), part, one);
+    if (!part)
+        return;
+    memcpy(dims, part->type->dim, 3 * sizeof *dims);
+    dims[3] = ir_const(a->g->ctx, 1);
+    part = ir_reshape_to(b, part, 4, dims);
+    a->d = ir_binary(b, IR_mul, a->d, ir_cast_to(b, part, (enum tcc_dtype)a->d->type->dtype));
+}
+
 /* delta is the sum over t of dp p, which is the sum over e of dy y. */
 static void by_kernels(struct attention *a, struct ir_value *lse)
 {
@@ -237,6 +295,8 @@ void grad_rule_attention(struct grad *g, struct ir_node *n)
                    : ir_floordiv(g->ctx, a.q->type->dim[1], a.groups);
     struct ir_value *lse = n->op == IR_attention_lse ? n->out[1] : NULL;
     if (lse) {
+        if (a.mask)
+            share_hidden(&a, lse);
         by_kernels(&a, lse);
         if (grad_wants(g, n, 3))
             give_mask_by(&a, lse);

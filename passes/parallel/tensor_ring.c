@@ -9,14 +9,18 @@
  * The backward pass knows each row's whole sum, so that what a part of the keys adds to the gradient of the queries is
  * added up; the gradients of keys and values go around with them, and are at home again after T steps.
  *
+ * A mask of large finite numbers that hides all keys of a row leaves no room for the logarithm of a sum beside it: the
+ * result is then the mean of the keys with the largest of them, and parts of keys count by how many those are.
+ *
  * Later keys (causal) are those of a later part, all of them, or lie in a rank's own part. What pads a sequence that T
  * does not divide counts as zeros, and its keys are hidden.
  */
 #include "passes/parallel/tensor_int.h"
 
-#include <float.h>
 #include <math.h>
 #include <string.h>
+
+#include "passes/grad/grad.h"
 
 struct ring {
     struct rewriter *w;
@@ -134,13 +138,30 @@ static struct ir_value *column(struct rewriter *w, struct ir_value *v)
     return ir_reshape_to(&w->b, v, 4, dims);
 }
 
-/* The results of two sets of keys as that of both, by the logarithms of their rows' sums. */
-static bool join(struct rewriter *w, struct ir_value *const *more, struct ir_value **out)
+/* How many keys of a step have the largest number of their row. NULL where there is no mask. */
+static struct ir_value *count_keys(struct ring *r, const struct ir_node *n, bool causal)
+{
+    if (r->x->n->nin <= r->tensors)
+        return NULL;
+    return grad_attention_ties(&r->w->b, n->in[r->tensors].value, r->part, r->part, causal, n->out[1]);
+}
+
+/* The results of two sets of keys as that of both, by the logarithms of their rows' sums, and their counts. */
+static bool join(struct rewriter *w, struct ir_value *const *more, struct ir_value *count, struct ir_value **out)
 {
     struct ir_builder *b = &w->b;
     struct ir_value *most = ir_binary(b, IR_max, out[1], more[1]);
     struct ir_value *old = ir_unary(b, IR_exp, ir_binary(b, IR_sub, out[1], most));
     struct ir_value *new = ir_unary(b, IR_exp, ir_binary(b, IR_sub, more[1], most));
+    if (count) {
+        struct ir_value *of_old = ir_binary(b, IR_mul, old, out[2]), *of_new = ir_binary(b, IR_mul, new, count);
+        struct ir_value *none = ir_constant_f(b, (enum tcc_dtype)count->type->dtype, 0);
+        out[2] = ir_binary(b, IR_add, of_old, of_new);
+        struct ir_value *some = ir_binary(b, IR_gt, out[2], none);
+        struct ir_value *hidden = ir_binary(b, IR_and, grad_attention_hidden(b, most), some);
+        old = ir_select(b, hidden, of_old, old);
+        new = ir_select(b, hidden, of_new, new);
+    }
     struct ir_value *sum = ir_binary(b, IR_add, old, new);
     struct ir_value *first = ir_binary(b, IR_mul, out[0], column(w, ir_binary(b, IR_div, old, sum)));
     struct ir_value *scale = column(w, ir_binary(b, IR_div, new, sum));
@@ -157,11 +178,12 @@ static struct ir_value *put_nan(struct ring *r, struct ir_value *const *out)
     enum tcc_dtype dtype = (enum tcc_dtype)out[0]->type->dtype;
     if (r->x->n->nin <= r->tensors || strcmp(ir_get_s(r->x->n, IR_ATTR_mode, "zero"), "nan"))
         return out[0];
-    struct ir_value *lowest = ir_constant_f(b, (enum tcc_dtype)out[1]->type->dtype, -FLT_MAX);
-    struct ir_value *hidden = column(r->w, ir_binary(b, IR_le, out[1], lowest)), *nan = ir_constant_f(b, dtype, NAN);
-    return ir_select(b, hidden, nan, out[0]);
+    struct ir_value *none = ir_constant_f(b, (enum tcc_dtype)out[2]->type->dtype, 0);
+    struct ir_value *hidden = column(r->w, ir_binary(b, IR_eq, out[2], none));
+    return ir_select(b, hidden, ir_constant_f(b, dtype, NAN), out[0]);
 }
 
+/* out[2]: count_keys() */
 static bool forward(struct ring *r, struct ir_value **out)
 {
     struct rewriter *w = r->w;
@@ -170,9 +192,13 @@ static bool forward(struct ring *r, struct ir_value **out)
         bool last = t == w->parts - 1; /* what comes next is on its way while this is computed */
         struct ir_value *k = last ? NULL : pass_on(w, r->in[1]), *v = last ? NULL : pass_on(w, r->in[2]);
         struct ir_node *n = at_step(r, IR_attention_lse, t);
-        if (!n || (!last && (!k || !v)) || (t && !join(w, n->out, out)))
+        if (!n || (!last && (!k || !v)))
+            return false;
+        struct ir_value *count = count_keys(r, n, !t && ir_get_i(n, IR_ATTR_causal, 0));
+        if (t && !join(w, n->out, count, out))
             return false;
         if (!t) {
+            out[2] = count;
             out[0] = ir_cast_to(&w->b, n->out[0], (enum tcc_dtype)n->out[1]->type->dtype);
             out[1] = n->out[1];
         }
@@ -208,7 +234,7 @@ struct ir_value **cut_build_ring(struct rewriter *w, const struct cut_node *x, s
 {
     bool is_forward = x->n->op == IR_attention || x->n->op == IR_attention_lse;
     struct ring r = {.w = w, .x = x, .tensors = is_forward ? 3 : 6};
-    struct ir_value **out = IR_NEWN(w->ctx, 2, struct ir_value *);
+    struct ir_value **out = IR_NEWN(w->ctx, 3, struct ir_value *);
     if (x->out[0].axis != 2) /* samples or heads */
         return cut_build_plain(w, x, in);
     for (int i = 0; i < x->n->nin; i++) {
