@@ -2,7 +2,7 @@
 /*
  * Fuzz target: every reader of data and settings but those of models: .npz, .npy, IDX, gzip and raw elements as
  * tccc-train reads them, tables, tar archives, HDF5, text and tokenizers, safetensors, images (BMP, PNM), cluster
- * files, partition maps, lists of types for --auto-cast, files of --sweep. Each meets all inputs; what one takes must be readable to its
+ * files, partition maps, lists of types for --auto-cast, files of --sweep, adapters of PEFT (either of their files). Each meets all inputs; what one takes must be readable to its
  * last byte, what it refuses must come with a message.
  */
 #include <stdlib.h>
@@ -11,9 +11,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "compiler/import/adapter.h"
 #include "passes/parallel/partition.h"
 #include "passes/cluster/cluster.h"
 #include "runtime/ckpt/ckpt_int.h"
+#include "tests/fuzz/tmpdir.h"
 #include "tools/data/data_int.h"
 #include "tools/train/sweep_int.h"
 
@@ -312,6 +314,75 @@ static void sweep(const char *path)
     sweep_free(&s);
 }
 
+/* -- Adapters ------------------------------------------------------------------------------------------------------ */
+
+static const char config[] =
+    "{\"peft_type\": \"LORA\", \"lora_alpha\": 4, \"use_rslora\": true, \"alpha_pattern\": {\"a\": 2}}";
+static const char header[] = "{\"base_model.model.a.lora_A.weight\": {\"dtype\": \"F16\", \"shape\": [1,2], "
+                             "\"data_offsets\": [0,4]}, \"base_model.model.a.lora_B.weight\": {\"dtype\": \"F16\", "
+                             "\"shape\": [2,1], \"data_offsets\": [4,8]}}";
+
+static void read_tensor(const struct ir_tensor *t)
+{
+    read_all(t->data, (size_t)(t->nelems * tcc_dtype_bytes((enum tcc_dtype)t->dtype)));
+}
+
+static void use_adapter(const char *folder)
+{
+    struct ir_ctx *ctx = ir_ctx_new();
+    struct ir_protect frame;
+    struct train_lora l = {0};
+
+    if (ctx && IR_PROTECT(ctx, &frame)) {
+        bool taken = adapter_read(ctx, folder, &l);
+        if (!taken && !ir_nerrors(ctx))
+            abort();
+        for (int i = 0; taken && i < l.n; i++) {
+            read_tensor(l.at[i].a);
+            read_tensor(l.at[i].b);
+        }
+        for (int i = 0; taken && i < l.nsaved; i++)
+            read_tensor(l.saved[i].values);
+        ir_unprotect(ctx);
+    }
+    ir_ctx_free(ctx);
+}
+
+static void put_file(const char *path, const void *data, size_t n)
+{
+    FILE *f = fopen(path, "wb");
+    if (!f || (n && fwrite(data, n, 1, f) != 1) || fclose(f)) {
+        perror(path);
+        exit(2);
+    }
+}
+
+/* A folder of two files, one of which is the input, while the other is as it should be. */
+static void adapters(const uint8_t *data, size_t size)
+{
+    enum { LENGTH = sizeof header - 1 };
+    char folder[4096], path[2][4200];
+    unsigned char whole[8 + LENGTH + 8] = {LENGTH & 255, LENGTH >> 8};
+
+    memcpy(whole + 8, header, LENGTH);
+    snprintf(folder, sizeof folder, "%s/fuzz-adapter-XXXXXX", fuzz_tmpdir());
+    if (!mkdtemp(folder)) {
+        perror(folder);
+        exit(2);
+    }
+    snprintf(path[0], sizeof path[0], "%s/adapter_config.json", folder);
+    snprintf(path[1], sizeof path[1], "%s/adapter_model.safetensors", folder);
+    put_file(path[0], data, size);
+    put_file(path[1], whole, sizeof whole);
+    use_adapter(folder);
+    put_file(path[0], config, sizeof config - 1);
+    put_file(path[1], data, size);
+    use_adapter(folder);
+    unlink(path[0]);
+    unlink(path[1]);
+    rmdir(folder);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     int fd = memfd_create("fuzz", 0);
@@ -330,6 +401,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         images(data, size);
         settings(text);
         sweep(path);
+        adapters(data, size);
     }
     free(text);
     if (fd >= 0)
