@@ -83,7 +83,7 @@ static bool read_range(struct sweep_option *o, char *text)
 static bool read_values(struct sweep_option *o, char *text)
 {
     if (strchr(text, '|') == NULL && read_range(o, text))
-        return isfinite(o->least) && isfinite(o->most) && o->least < o->most;
+        return isfinite(o->most - o->least) && o->least < o->most;
     for (char *next; text; text = next) {
         next = strchr(text, '|');
         if (next)
