@@ -231,9 +231,9 @@ static void give_mask_by(const struct attention *a, struct ir_value *lse)
 }
 
 /*
- * A mask of large finite numbers that hides all keys of a row leaves no room for the logarithm of a sum beside it: exp()
- * of scores less `lse` is then 1 for each key that has the row's largest number, where the weight is one by their count.
- * Weights are factors of all gradients, as dy is.
+ * A mask of large finite numbers that hides all keys of a row leaves no room for the logarithm of a sum beside it:
+ * exp() of scores less `lse` is then 1 for each key that has the row's largest number, where the weight is one by their
+ * count. Weights are factors of all gradients, as dy is.
  */
 static void share_hidden(struct attention *a, struct ir_value *lse)
 {

@@ -32,9 +32,9 @@ bool grad_stops(struct ir_builder *b, int ny, struct ir_value *const *ys, struct
                 struct grad_stop *stops, int *n);
 
 /*
- * Attention's rows that an added mask hides wholly by large finite numbers, as lse says, which then holds nothing of a sum:
- * bool as lse. And how many keys have the largest number that `mask` (any rank up to 4, broadcast) gives to one of their
- * row, 0: all are -inf; [b, h, s], any of them 1.
+ * Attention's rows that an added mask hides wholly by large finite numbers, as lse says, which then holds nothing of a
+ * sum: bool as lse. And how many keys have the largest number that `mask` (any rank up to 4, broadcast) gives to one of
+ * their row, 0: all are -inf; [b, h, s], any of them 1.
  */
 struct ir_value *grad_attention_hidden(struct ir_builder *b, struct ir_value *lse);
 struct ir_value *grad_attention_ties(struct ir_builder *b, struct ir_value *mask, ir_expr queries, ir_expr keys,
