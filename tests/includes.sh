@@ -16,7 +16,7 @@ xargs awk '
             door["sim/neuron/neuronsim.h"] = 1
             door["base/wire.h"] = door["base/draw.h"] = door["base/format.h"] = door["base/grow.h"] = door["base/env.h"] = door["base/xxh3.h"] = 1
             # Folders of passes/ and runtime/: which may include which. What lies directly in passes/ or runtime/ is open to all of them.
-            split("train>grad parallel>train cluster>parallel cluster>train comm>libop", list, " ")
+            split("train>grad parallel>train parallel>grad cluster>parallel cluster>train comm>libop", list, " ")
             for (i in list) edge[list[i]] = 1
             # Targets share compiler/emit and write images (compiler/artifact), and none includes another.
             split("cpu cuda emit neuron", list, " ")
