@@ -109,9 +109,9 @@ def test_ddp():
     assert torch.equal(mine, theirs)                  # equal bits on all ranks
 
 def trained(net, mine, x, y, call=None):
-    """The parameters after four steps, and the losses."""
+    """The losses of ten steps."""
     o, losses = torch.optim.AdamW(net.parameters(), 1e-2), []
-    for _ in range(4):
+    for _ in range(10):
         o.zero_grad()
         loss = nn.functional.mse_loss((call or net)(x[mine]), y[mine])
         loss.backward()
@@ -119,13 +119,13 @@ def trained(net, mine, x, y, call=None):
         losses.append(loss.item())
     return torch.tensor(losses)
 
-def sharded(compiled):
+def sharded(compiled, whole=False):
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
     torch.manual_seed(1)
     net = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 3))
     if compiled:
-        for part in net:
+        for part in [net] if whole else net:
             part.compile(backend="tccc")
     mesh = init_device_mesh("cpu", (size,))
     for part in net:
@@ -145,7 +145,9 @@ def test_compiled_data_parallel_and_sharded():
         return nn.parallel.DistributedDataParallel(torch.compile(net, backend="tccc") if compiled else net)
     torch.manual_seed(2)
     x, y, mine = torch.randn(8 * size, 6), torch.randn(8 * size, 3), slice(8 * rank, 8 * rank + 8)
-    for make in parallel, around, sharded:
+    def sharded_whole(compiled):
+        return sharded(compiled, whole=True)
+    for make in parallel, around, sharded, sharded_whole:
         losses = []
         for compiled in False, True:
             torch._dynamo.reset()
