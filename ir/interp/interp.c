@@ -447,6 +447,19 @@ void it_settle_state(struct interp *it, struct ir_tensor **saved, bool failed)
     free(saved);
 }
 
+/* What a version for some sizes refuses, it refuses in the words of the one for all, if that refuses it at once
+ * (runtime/walk.c). */
+static int refuse(struct ir_func *all, struct ir_interp_state *state, struct tcc_object *const *in, char *error,
+                  size_t error_size, int status)
+{
+    char words[1024];
+    int other = ir_interp(all, state, in, NULL, words, sizeof words);
+    if (!other)
+        return status;
+    snprintf(error, error_size, "%s", words);
+    return other;
+}
+
 int ir_interp(struct ir_func *f, struct ir_interp_state *state, struct tcc_object *const *in, struct tcc_object **out,
               char *error, size_t error_size)
 {
@@ -464,18 +477,17 @@ int ir_interp(struct ir_func *f, struct ir_interp_state *state, struct tcc_objec
         status = it_check_advances(&it);
     if (!status && (status = it_check_inputs(&it)))
         all = it_last_version(f, state, in);
-    if (!status)
+    if (!status && out)
         status = it_run_block(&it, f->body);
-    if (!status)
+    if (!status && out)
         status = take_outputs(&it, out);
-    if (!status)
+    if (!status && out)
         status = it_advance(&it);
-    if (!status && state)
+    if (!status && out && state)
         state->step++;
     it_settle_state(&it, saved, status != TCC_OK);
     finish(&it);
-    /* What a version for some sizes refuses, it refuses in the words of the one for all (runtime/walk.c). */
-    return all == f ? status : ir_interp(all, state, in, out, error, error_size);
+    return all == f ? status : refuse(all, state, in, error, error_size, status);
 }
 
 /* -- Folding ------------------------------------------------------------------------------------- */
