@@ -25,7 +25,7 @@ expect_status 0 env TCCC_TRACE=report,eager TCCC_COMM_TIMEOUT=2.5 TCCC_CACHE_DIR
 # Every variable that is read stands in a table, and so in the document that is made of them: in files that read any, all names in capitals that are not
 # something else's.
 (cd "$top_srcdir" && grep -rlE '\<(getenv|tccrt_env_[a-z]*|env_number)\(|\<environ\>' --include='*.c' --include='*.py' base runtime sim ir passes compiler tools | grep -v '^tools/python/wheel.py$' |
-    xargs grep -ohE '"([A-Z][A-Z0-9_]{3,}|OMPI_MCA_[a-z_]+)"') | tr -d '"' | grep -vxE 'MPICH|MVAPICH|MPI_|NCCL|NULL|TCCC|NEURON_RT_|LOG_LEVEL' | sort -u >"$tmp/read"
+    xargs grep -ohE '"([A-Z][A-Z0-9_]{3,}|OMPI_MCA_[a-z_]+)"') | tr -d '"' | grep -vxE 'MPICH|MVAPICH|MPI_|NCCL|NULL|TCCC|NEURON_RT_|LOG_LEVEL|FILE' | sort -u >"$tmp/read"
 [ "$(wc -l <"$tmp/read")" -gt 60 ] || fail "few variables are read: $(cat "$tmp/read")"
 while read -r name; do
     grep -qE "^(ENV|THEIRS)\($name," "$top_srcdir/base/env.def" || grep -q "^VARIABLE($name," "$top_srcdir/tools/neuron/env.def" || fail "$name is in no table"
