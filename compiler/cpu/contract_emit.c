@@ -397,8 +397,9 @@ static void columns(struct cg *g, const struct em_tiles *t)
     struct em_if f;
     struct em_range all =
         g->c.block >= 0 ? em_scale(e, t->at[g->c.block], em_i64(e, g->c.width)) : joined_range(g, t, g->c.columns);
-    int64_t own = g->c.live % nr ? g->c.live % nr : nr, vectors = (own + n - g->c.live) / g->lanes;
-    if (n != g->c.live && vectors <= CPU_TILE_VECTORS && g->mr * vectors <= CPU_TILE_SUMS) { /* asked schedules */
+    int64_t padding = n == CT_DYN ? 0 : n - g->c.live, own = g->c.live % nr ? g->c.live % nr : nr;
+    int64_t vectors = (own + padding) / g->lanes;
+    if (padding && vectors <= CPU_TILE_VECTORS && g->mr * vectors <= CPU_TILE_SUMS) { /* asked schedules */
         padded_tile(g, t, all.hi, own);
         n = g->c.live - own;
         all = em_cut(e, all, em_below(e, em_i64(e, n)));
