@@ -4,8 +4,6 @@
  * floordiv and mod, by facts that are subtracted (kernel_bounds.c has the rules' reasons). A search of bounded depth,
  * which gives up rather than err.
  */
-#include <string.h>
-
 #include "ir/kernel_prove_int.h"
 
 #include "base/mutant.h"

@@ -4,8 +4,6 @@
  * least and at most. Sums of floordiv and mod of one dividend are put together again, so are max and min with what they
  * lack. expr.c says which forms expressions have.
  */
-#include <string.h>
-
 #include "ir/ir_int.h"
 
 #include "base/mutant.h"

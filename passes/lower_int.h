@@ -264,10 +264,6 @@ void lw_launch_at(struct lw *lw, struct ir_node *n, struct lw_group *g);
 /* -- epilogue.c ------------------------------------------------------------------------------ */
 /* The group of a contraction or window, with all that its kernel computes behind it. */
 void lw_form_anchor(struct lw *lw, struct ir_node *n);
-static inline bool lw_is_scatter(const struct ir_node *n)
-{
-    return n->op == IR_scatter_elements || n->op == IR_scatter_nd;
-}
 static inline bool lw_joins_pieces(const struct ir_node *n) { return n->op == IR_concat || n->op == IR_interleave; }
 struct lw_pieces *lw_pieces_of(struct lw *lw, const struct ir_node *n);  /* groups of its operands */
 /* g's value is stored as an operand of n (a concat, an interleave, or what a scatter starts from). */

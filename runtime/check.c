@@ -8,7 +8,6 @@
  * one that contradicts itself.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "runtime/check_int.h"
 

@@ -3,8 +3,6 @@
  * check_step.c - checks of steps and of what an entry point has beside them: operands that a kind of step needs, loops,
  * cases, control blocks.
  */
-#include <string.h>
-
 #include "runtime/check_int.h"
 
 /* What each kind must have: fewest and most args, regions (-1: any), and whether args may be omitted. */

@@ -7,8 +7,6 @@
 #include "compiler/import/import.h"
 #include "base/mutant.h"
 
-#include <string.h>
-
 enum imp_broadcasting imp_broadcasting(const struct imp *im)
 {
     for (int i = 0; i < im->facts.n; i++)

@@ -7,8 +7,6 @@
  */
 #include "compiler/import/import.h"
 
-#include <string.h>
-
 /* -- One op */
 
 static bool small_constants(int nin, struct ir_value *const *in)

@@ -2,8 +2,6 @@
 /* move.c - what front ends build nodes of: casts, and moves of elements (reshape, expand, slice, concat, ...). */
 #include "compiler/import/import.h"
 
-#include <string.h>
-
 #include "base/index.h"
 
 struct ir_value *imp_cast(struct imp *im, struct ir_value *x, enum tcc_dtype to)

@@ -80,7 +80,9 @@ struct nk_tile na_tile_of(const struct na_attention *a, const struct na_rows *r,
     return t;
 }
 
-void na_largest(struct nk *nk, const struct nk_tile *t, const struct nk_value *to, const struct nk_value *x, int group)
+/* Of each row the largest of x, to `to`; group: of that write (struct nk_use). */
+static void largest(struct nk *nk, const struct nk_tile *t, const struct nk_value *to, const struct nk_value *x,
+                    int group)
 {
     struct nk_tile one = {.n = 1, .nouter = 1, .axis = {t->axis[0]}};
     struct neuron_instr i = {.op = NEURON_OP_TENSOR_REDUCE, .noperands = 2};
@@ -175,12 +177,12 @@ static const struct nk_value *new_top(struct na_attention *a, struct na_step *s)
     for (int p = 0; p < s->nparts; p++) {
         struct nk_value to = nk_from(all, p);
         struct nk_tile t = nk_lanes(s->rows->n, s->part[p].n);
-        na_largest(nk, &t, &to, s->part[p].scores, group);
+        largest(nk, &t, &to, s->part[p].scores, group);
     }
     struct nk_value last = nk_from(all, s->nparts);
     if (s->rows->top)
         nk_copy_to(nk, &one, &last, s->rows->top);
-    na_largest(nk, &columns, top, all, 0);
+    largest(nk, &columns, top, all, 0);
     nk_drop(nk, all);
     return top;
 }

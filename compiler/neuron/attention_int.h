@@ -51,8 +51,6 @@ struct na_attention {
 
 /* attention.c. Rows on partitions, points of a dim beside each other; dim -1: one point. */
 struct nk_tile na_tile_of(const struct na_attention *a, const struct na_rows *r, int dim, int64_t lo, int64_t n);
-/* Of each row the largest of x, to `to`; group: of that write (struct nk_use). */
-void na_largest(struct nk *nk, const struct nk_tile *t, const struct nk_value *to, const struct nk_value *x, int group);
 
 /* attention_means.c. Turns a step's weights over as far as banks are kept for that; its sums of weights times values,
  * in a bank; its means and sums to those of its rows, which the last step stores. */

@@ -3,8 +3,6 @@
 #include "compiler/onnx/import_int.h"
 #include "base/mutant.h"
 
-#include <string.h>
-
 bool onnx_op_shape(struct imp *im)
 {
     struct ir_value *x = imp_in(im, 0);

@@ -2,8 +2,6 @@
 /* Views and parts by sizes and axes. op_arrange.c has repeats, turns and pads, op_index.c indexing by tensors. */
 #include "compiler/pt2/pt2_int.h"
 
-#include <string.h>
-
 /* -- Bounds */
 
 static ir_expr pt2_wrap(struct pt2 *p, ir_expr i, ir_expr size)

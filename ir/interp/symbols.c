@@ -4,7 +4,6 @@
  * one that an input's size leaves to be solved for.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "ir/interp/interp_int.h"
 

@@ -4,8 +4,6 @@
  * memory of the step's queue, accesses one of which writes are ordered, and the step says which version of a state
  * variable it reads or makes.
  */
-#include <string.h>
-
 #include "base/format.h"
 #include "ir/plan/verify_int.h"
 #include "ir/text/kernel_words_int.h"

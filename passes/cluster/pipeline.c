@@ -7,7 +7,6 @@
 #include "passes/cluster/predict_int.h"
 
 #include <math.h>
-#include <string.h>
 
 #define SIMULATED 5e5 /* tasks that are simulated in full */
 /* the same, of schedules that are extended and need as many microbatches to fill the pipeline twice */

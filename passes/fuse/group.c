@@ -121,6 +121,11 @@ void lw_launch_at(struct lw *lw, struct ir_node *n, struct lw_group *g)
 
 /* -- The rest ----------------------------------------------------------------------------------------------- */
 
+static bool is_scatter(const struct ir_node *n)
+{
+    return n->op == IR_scatter_elements || n->op == IR_scatter_nd;
+}
+
 /* The groups that read n's value: all if there are fewer than two, else two of them. */
 static void reader_groups(struct lw *lw, const struct ir_node *n, struct lw_set *out)
 {
@@ -207,7 +212,7 @@ static void form_node(struct lw *lw, struct ir_node *n)
     struct ir_value *v = n->out[0];
     if (lw->in[n->id].n || !(lw->live_out[v->id] || ir_has_uses(v)))
         return;
-    if (lw_is_scatter(n)) {
+    if (is_scatter(n)) {
         form_scatter(lw, n);
         return;
     }
@@ -265,7 +270,7 @@ static void mark_live_out(struct lw *lw, struct ir_block *block)
             if (lw_part_of(lw, v, &piece))
                 lw->live_out[v->id] = true;
             for (struct ir_use *u = v->uses; u; u = u->next)
-                if (u->user->block != block || !lw_is_kernel_node(u->user) || (lw_is_scatter(u->user) && u->index > 0))
+                if (u->user->block != block || !lw_is_kernel_node(u->user) || (is_scatter(u->user) && u->index > 0))
                     lw->live_out[v->id] = true;
             if (is_materialised(lw, n) && multiplied(v, 0))
                 lw->live_out[v->id] = true;

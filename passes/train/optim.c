@@ -11,7 +11,6 @@
 #include "passes/train/optim_int.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "base/mutant.h"
 

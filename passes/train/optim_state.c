@@ -2,8 +2,6 @@
 /* optim_state.c - state variables of an optimizer: step, loss scale, slots, master weights, averages; their names. */
 #include "passes/train/optim_int.h"
 
-#include <string.h>
-
 static struct ir_state *new_state(struct ir_module *m, const char *name, ir_type type, struct ir_tensor *init,
                                   int flags)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* coll_cast.c - broadcasts down a binomial tree, in chunks of which a few are under way. coll.c has the others. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "runtime/comm/coll_int.h"
 

@@ -3,7 +3,6 @@
  * isa_check_shape.c - the rules of an instruction's shapes and types, engine by engine (doc/neuron-isa.md, "Rules").
  */
 #include <inttypes.h>
-#include <string.h>
 
 #include "sim/neuron/isa_int.h"
 

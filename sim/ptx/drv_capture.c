@@ -4,7 +4,6 @@
  * which streams have joined, and the graph that its end gives.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "sim/grow.h"
 #include "sim/ptx/drv_int.h"

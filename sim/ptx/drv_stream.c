@@ -6,7 +6,6 @@
  * capture.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "sim/grow.h"
 #include "sim/ptx/drv_int.h"

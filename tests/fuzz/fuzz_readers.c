@@ -2,8 +2,8 @@
 /*
  * Fuzz target: every reader of data and settings but those of models: .npz, .npy, IDX, gzip and raw elements as
  * tccc-train reads them, tables, tar archives, HDF5, text and tokenizers, safetensors, images (BMP, PNM), cluster
- * files, partition maps, lists of types for --auto-cast, files of --sweep, adapters of PEFT (either of their files). Each meets all inputs; what one takes must be readable to its
- * last byte, what it refuses must come with a message.
+ * files, partition maps, lists of types for --auto-cast, files of --sweep, adapters of PEFT (either of their files).
+ * Each meets all inputs; what one takes must be readable to its last byte, what it refuses must come with a message.
  */
 #include <stdlib.h>
 #include <string.h>

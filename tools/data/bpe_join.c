@@ -7,7 +7,6 @@
 
 #include <jansson.h>
 #include <stdlib.h>
-#include <string.h>
 
 static uint64_t spread(uint64_t x)
 {
