@@ -107,6 +107,98 @@ struct ir_value *ir_expand_to(struct ir_builder *b, struct ir_value *x, int rank
     return ir_build1(b, IR_expand, 1, &x, IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, rank, dims)));
 }
 
+struct ir_value *ir_slice(struct ir_builder *b, struct ir_value *x, const ir_expr *starts, const ir_expr *sizes,
+                          const ir_expr *steps)
+{
+    int n = x ? x->type->rank : 0;
+    return ir_build1(b, IR_slice, 1, &x,
+                     IR_ATTRS(ir_attr_exprs(IR_ATTR_starts, n, starts), ir_attr_exprs(IR_ATTR_sizes, n, sizes),
+                              ir_attr_exprs(IR_ATTR_steps, n, steps)));
+}
+
+struct ir_value *ir_slice_axis(struct ir_builder *b, struct ir_value *x, int axis, ir_expr start, ir_expr size)
+{
+    ir_expr starts[TCC_MAX_RANK], sizes[TCC_MAX_RANK], steps[TCC_MAX_RANK];
+    for (int i = 0; x && i < x->type->rank; i++) {
+        starts[i] = i == axis ? start : ir_const(b->ctx, 0);
+        sizes[i] = i == axis ? size : x->type->dim[i];
+        steps[i] = ir_const(b->ctx, 1);
+    }
+    return ir_slice(b, x, starts, sizes, steps);
+}
+
+struct ir_value *ir_pad(struct ir_builder *b, struct ir_value *x, struct ir_value *with, const ir_expr *before,
+                        const ir_expr *after)
+{
+    struct ir_value *in[] = {x, with};
+    bool any = false;
+    int n = x ? x->type->rank : 0;
+    for (int i = 0; i < n; i++)
+        any |= !ir_is_value(before[i], 0) || !ir_is_value(after[i], 0);
+    return any ? ir_build1(b, IR_pad, with ? 2 : 1, in,
+                           IR_ATTRS(ir_attr_exprs(IR_ATTR_before, n, before), ir_attr_exprs(IR_ATTR_after, n, after),
+                                    ir_attr_s(IR_ATTR_mode, "constant")))
+               : x;
+}
+
+struct ir_value *ir_pad_axis(struct ir_builder *b, struct ir_value *x, struct ir_value *with, int axis, ir_expr before,
+                             ir_expr after)
+{
+    ir_expr in_front[TCC_MAX_RANK], behind[TCC_MAX_RANK];
+    for (int i = 0; x && i < x->type->rank; i++) {
+        in_front[i] = i == axis ? before : ir_const(b->ctx, 0);
+        behind[i] = i == axis ? after : ir_const(b->ctx, 0);
+    }
+    return ir_pad(b, x, with, in_front, behind);
+}
+
+struct ir_value *ir_concat(struct ir_builder *b, int n, struct ir_value *const *in, int64_t axis)
+{
+    return ir_build1(b, IR_concat, n, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis)));
+}
+
+struct ir_value *ir_gather(struct ir_builder *b, struct ir_value *x, struct ir_value *index, int64_t axis)
+{
+    struct ir_value *in[] = {x, index};
+    return ir_build1(b, IR_gather, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis)));
+}
+
+struct ir_value *ir_iota(struct ir_builder *b, int rank, const ir_expr *dims, int axis, enum tcc_dtype to)
+{
+    return ir_build1(b, IR_iota, 0, NULL,
+                     IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, rank, dims), ir_attr_i(IR_ATTR_axis, axis),
+                              ir_attr_dtype(IR_ATTR_to, to)));
+}
+
+struct ir_value *ir_dim_value(struct ir_builder *b, ir_expr e)
+{
+    return ir_build1(b, IR_dim, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, 1, &e)));
+}
+
+struct ir_value *ir_reduce(struct ir_builder *b, enum ir_op op, struct ir_value *x, int n, const int64_t *axes,
+                           bool keep)
+{
+    return ir_build1(b, op, 1, &x, IR_ATTRS(ir_attr_ints(IR_ATTR_axes, n, axes), ir_attr_i(IR_ATTR_keepdims, keep)));
+}
+
+struct ir_value *ir_reduce_from(struct ir_builder *b, enum ir_op op, struct ir_value *x, int first)
+{
+    int64_t axes[TCC_MAX_RANK];
+    int n = x ? x->type->rank - first : 0;
+    for (int i = 0; i < n; i++)
+        axes[i] = first + i;
+    return n > 0 ? ir_reduce(b, op, x, n, axes, false) : x;
+}
+
+struct ir_value *ir_matmul(struct ir_builder *b, struct ir_value *x, struct ir_value *y, bool trans_x, bool trans_y,
+                           enum tcc_dtype to)
+{
+    struct ir_value *in[] = {x, y};
+    return ir_build1(b, IR_matmul, 2, in,
+                     IR_ATTRS(ir_attr_i(IR_ATTR_trans_a, trans_x), ir_attr_i(IR_ATTR_trans_b, trans_y),
+                              ir_attr_dtype(IR_ATTR_to, to)));
+}
+
 struct ir_value *ir_state_version(struct ir_builder *b, struct ir_state *s)
 {
     ir_type type = ir_version_type(b->ctx, s);

@@ -514,6 +514,24 @@ struct ir_value *ir_cast_to(struct ir_builder *b, struct ir_value *x, enum tcc_d
 struct ir_value *ir_reshape_to(struct ir_builder *b, struct ir_value *x, int rank, const ir_expr *dims);
 struct ir_value *ir_transpose_by(struct ir_builder *b, struct ir_value *x, const int64_t *perm);
 struct ir_value *ir_expand_to(struct ir_builder *b, struct ir_value *x, int rank, const ir_expr *dims);
+struct ir_value *ir_slice(struct ir_builder *b, struct ir_value *x, const ir_expr *starts, const ir_expr *sizes,
+                          const ir_expr *steps);
+struct ir_value *ir_slice_axis(struct ir_builder *b, struct ir_value *x, int axis, ir_expr start, ir_expr size);
+/* With zeros, or with that number; x itself if there is nothing to pad. */
+struct ir_value *ir_pad(struct ir_builder *b, struct ir_value *x, struct ir_value *with, const ir_expr *before,
+                       const ir_expr *after);
+struct ir_value *ir_pad_axis(struct ir_builder *b, struct ir_value *x, struct ir_value *with, int axis, ir_expr before,
+                             ir_expr after);
+struct ir_value *ir_concat(struct ir_builder *b, int n, struct ir_value *const *in, int64_t axis);
+struct ir_value *ir_gather(struct ir_builder *b, struct ir_value *x, struct ir_value *index, int64_t axis);
+struct ir_value *ir_iota(struct ir_builder *b, int rank, const ir_expr *dims, int axis, enum tcc_dtype to);
+struct ir_value *ir_dim_value(struct ir_builder *b, ir_expr e);                     /* i64, rank 0 */
+struct ir_value *ir_reduce(struct ir_builder *b, enum ir_op op, struct ir_value *x, int n, const int64_t *axes,
+                           bool keep);
+/* Over all axes from `first` on, which go; x itself if it has none. */
+struct ir_value *ir_reduce_from(struct ir_builder *b, enum ir_op op, struct ir_value *x, int first);
+struct ir_value *ir_matmul(struct ir_builder *b, struct ir_value *x, struct ir_value *y, bool trans_x, bool trans_y,
+                           enum tcc_dtype to);
 /* Of the version at b's point; see ir_state_versions(). */
 struct ir_value *ir_state_version(struct ir_builder *b, struct ir_state *s);
 struct ir_value *ir_read_state(struct ir_builder *b, struct ir_state *s);

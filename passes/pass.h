@@ -11,6 +11,7 @@
 #define TCC_PASS_H
 
 #include "ir/ir.h"
+#include "passes/attention.h"
 #include "passes/composite.h"
 #include "passes/cost.h"
 

@@ -288,24 +288,12 @@ static struct ir_value *row_sums(struct pt2 *p, const struct attention *a)
     return n ? n->out[1] : NULL;
 }
 
-/* The gradient by keys or values of q's heads, summed over the heads that share one. */
-static struct ir_value *shared_heads(struct pt2 *p, struct ir_value *g, const struct ir_value *x)
-{
-    const int64_t axis = 2;
-    if (!g || imp_dim(g, 1) == imp_dim(x, 1))
-        return g;
-    ir_expr dims[] = {imp_dim(g, 0), imp_dim(x, 1), ir_floordiv(p->ctx, imp_dim(g, 1), imp_dim(x, 1)), imp_dim(g, 2),
-                      imp_dim(g, 3)};
-    return imp_reduce(p->im, IR_reduce_sum, imp_reshape(p->im, g, 5, dims), 1, &axis, false);
-}
-
 /* _scaled_dot_product_flash_attention_for_cpu_backward(grad_out, query, key, value, out, logsumexp, ...): by query,
  * key, value */
 bool aten_sdpa_backward(struct pt2 *p)
 {
     struct attention a = {.p = p};
     struct imp *im = p->im;
-    const int64_t last = 3;
     struct ir_value *dy = pt2_need(p, "grad_out"), *y = dy ? pt2_need(p, "out") : NULL,
                     *lse = y ? pt2_need(p, "logsumexp") : NULL;
     if (!lse || !read_attention(p, &a) || imp_rank(a.q) != 4 || a.dropout > 0)
@@ -314,29 +302,18 @@ bool aten_sdpa_backward(struct pt2 *p)
     if (imp_rank(lse) !=
         3) /* PyTorch's joint programs pass the weights of a forward pass that was decomposed another way */
         lse = row_sums(p, &a);
-    const struct ir_value *like[] = {a.q, a.k, a.v};
-    struct ir_value *y_wide = imp_wide(im, y);
-    struct ir_value *product = imp_bin(im, IR_mul, imp_wide(im, dy), y_wide);
-    struct ir_value *in[] = {a.q,
-                             a.k,
-                             a.v,
-                             dy,
-                             lse,
-                             imp_reduce(im, IR_reduce_sum, product, 1, &last, false),
-                             a.mask ? imp_to_rank(im, a.mask, 4) : NULL};
-    struct ir_node *by = NULL;
-    for (int k = 0; k < 3 && in[5]; k++) {
-        if (!pt2_wants(p, k))
-            continue;
-        if (k < 2 || !pt2_wants(p, 1))
-            by = ir_build(&im->b, k ? IR_attention_grad_vk : IR_attention_grad_q, 7, in, scores_attrs(p, &a));
-        struct ir_value *g = by ? by->out[k == 1] : NULL;
-        if (g && !k && a.factor)
-            g = imp_bin(im, IR_mul, g, imp_cast(im, a.factor, imp_dtype(g)));
-        if (!pt2_out(p, k, shared_heads(p, g, like[k])))
+    struct attention_parts parts = {a.q, a.k,     a.v,     a.mask ? imp_to_rank(im, a.mask, 4) : NULL, y, dy,
+                                    lse, a.scale, a.causal};
+    bool wanted[3] = {pt2_wants(p, 0), pt2_wants(p, 1), pt2_wants(p, 2)};
+    struct ir_value *by[3] = {NULL};
+    if (!attention_gradients(&im->b, &parts, wanted, by))
+        return false;
+    if (by[0] && a.factor)
+        by[0] = imp_bin(im, IR_mul, by[0], imp_cast(im, a.factor, imp_dtype(by[0])));
+    for (int k = 0; k < 3; k++)
+        if (wanted[k] && !pt2_out(p, k, by[k]))
             return false;
-    }
-    return in[5] != NULL;
+    return true;
 }
 
 /* scaled_dot_product_attention, and the forms that decompositions make of it, which give the logarithms of the sums

@@ -5,11 +5,8 @@
  * For y = a b with a[m, k], b[k, n]: da = dy b', db = a' dy; stored transposed, the product's sides change places. A
  * matrix b for many a (a linear layer) is differentiated by one product whose sum goes over all rows of all a.
  */
+#include "passes/attention.h"
 #include "passes/grad/grad_int.h"
-
-#include <float.h>
-#include <math.h>
-#include <string.h>
 
 #include "base/mutant.h"
 
@@ -44,10 +41,10 @@ static void by_b(struct grad *g, struct ir_node *n, struct ir_value *d)
         if (b->type->rank == 2)
             grad_add_cotangent(g, b, p);
         else
-            grad_give(g, n, 1, grad_matmul(g, p.v, p.w, true, false, dt));
+            grad_give(g, n, 1, ir_matmul(g->b, p.v, p.w, true, false, dt));
         return;
     }
-    grad_give(g, n, 1, tb ? grad_matmul(g, d, a, true, ta, dt) : grad_matmul(g, a, d, !ta, false, dt));
+    grad_give(g, n, 1, tb ? ir_matmul(g->b, d, a, true, ta, dt) : ir_matmul(g->b, a, d, !ta, false, dt));
 }
 
 void grad_rule_matmul(struct grad *g, struct ir_node *n)
@@ -59,46 +56,12 @@ void grad_rule_matmul(struct grad *g, struct ir_node *n)
     if (!d)
         return;
     if (grad_wants(g, n, 0))
-        grad_give(g, n, 0, ta ? grad_matmul(g, b, d, tb, true, dt) : grad_matmul(g, d, b, false, !tb, dt));
+        grad_give(g, n, 0, ta ? ir_matmul(g->b, b, d, tb, true, dt) : ir_matmul(g->b, d, b, false, !tb, dt));
     if (grad_wants(g, n, 1))
         by_b(g, n, d);
 }
 
 /* -- attention ------------------------------------------------------------------------------------- */
-
-static struct ir_value *over_keys(struct ir_builder *b, enum ir_op op, struct ir_value *x, int keep)
-{
-    static const int64_t axis[] = {3};
-    return ir_build1(b, op, 1, &x, IR_ATTRS(ir_attr_ints(IR_ATTR_axes, 1, axis), ir_attr_i(IR_ATTR_keepdims, keep)));
-}
-
-static struct ir_value *places(struct ir_builder *b, int axis, ir_expr n)
-{
-    ir_expr one = ir_const(b->ctx, 1), dims[] = {one, one, one, one};
-    dims[axis] = n;
-    return ir_build1(b, IR_iota, 0, NULL,
-                     IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, 4, dims), ir_attr_i(IR_ATTR_axis, axis),
-                              ir_attr_dtype(IR_ATTR_to, TCC_I64)));
-}
-
-struct ir_value *grad_attention_ties(struct ir_builder *b, struct ir_value *mask, ir_expr queries, ir_expr keys,
-                                     bool causal, const struct ir_value *lse)
-{
-    enum tcc_dtype dtype = (enum tcc_dtype)lse->type->dtype;
-    struct ir_value *key = places(b, 3, keys), *row = causal ? places(b, 2, queries) : key;
-    struct ir_value *cast = ir_cast_to(b, mask, dtype), *none = ir_constant_f(b, dtype, -(double)INFINITY);
-    struct ir_value *lowest = ir_constant_f(b, dtype, -FLT_MAX), *shown = ir_binary(b, IR_ge, row, key);
-    cast = ir_select(b, shown, cast, none);
-    struct ir_value *most = ir_binary(b, IR_max, over_keys(b, IR_reduce_max, cast, 1), lowest);
-    return over_keys(b, IR_reduce_sum, ir_cast_to(b, ir_binary(b, IR_eq, cast, most), dtype), 0);
-}
-
-struct ir_value *grad_attention_hidden(struct ir_builder *b, struct ir_value *lse)
-{
-    enum tcc_dtype dtype = (enum tcc_dtype)lse->type->dtype;
-    struct ir_value *low = ir_constant_f(b, dtype, dtype == TCC_F64 ? -0x1p58 : -0x1p29);
-    return ir_binary(b, IR_lt, lse, low);
-}
 
 struct attention {
     struct grad *g;
@@ -107,6 +70,7 @@ struct attention {
     ir_expr groups, repeat; /* heads = groups * repeat */
     enum tcc_dtype dt, wide;
     double scale;
+    bool causal;
 };
 
 /* Heads that share keys side by side: [b, h, s, d] -> [b, g, r, s, d]. */
@@ -136,42 +100,10 @@ static struct ir_value *grouped_mask(const struct attention *a)
     return ir_reshape_to(a->g->b, a->mask, 5, dims);
 }
 
-/* q k' scale + mask, -inf where later keys are hidden. */
 static struct ir_value *scores(const struct attention *a)
 {
-    struct grad *g = a->g;
-    struct ir_builder *b = g->b;
-    bool causal = ir_get_i(a->n, IR_ATTR_causal, 0);
-    struct ir_value *grouped_a = grouped(a, a->k, true);
-    struct ir_value *s = grad_matmul(g, grouped(a, a->q, false), grouped_a, false, true, a->wide);
-    if (a->scale != 1)
-        s = ir_binary(b, IR_mul, s, ir_constant_f(b, a->wide, a->scale));
-    if (a->mask)
-        s = ir_binary(b, IR_add, s, ir_cast_to(b, grouped_mask(a), a->wide));
-    if (causal && s) {
-        const ir_expr *dims = s->type->dim + 3;
-        struct ir_value *columns = grad_iota(g, 2, dims, 1, TCC_I64);
-        struct ir_value *seen = ir_binary(b, IR_ge, grad_iota(g, 2, dims, 0, TCC_I64), columns);
-        s = ir_select(g->b, seen, s, ir_constant_f(b, a->wide, -(double)INFINITY));
-    }
-    return s;
-}
-
-/* Their softmax as the forward op has it: rows that are masked whole give 0. */
-static struct ir_value *weights(const struct attention *a)
-{
-    struct grad *g = a->g;
-    struct ir_builder *b = g->b;
-    bool causal = ir_get_i(a->n, IR_ATTR_causal, 0);
-    struct ir_value *s = scores(a);
-    struct ir_value *top = grad_reduce(g, IR_reduce_max, s, 1u << 4, true);
-    if (a->mask || causal)
-        top = ir_binary(b, IR_max, top, ir_constant_f(b, a->wide, -FLT_MAX));
-    struct ir_value *e = ir_unary(b, IR_exp, ir_binary(b, IR_sub, s, top));
-    struct ir_value *sum = grad_reduce(g, IR_reduce_sum, e, 1u << 4, true);
-    if (a->mask || causal)
-        sum = ir_binary(b, IR_max, sum, ir_constant_f(b, a->wide, 1.0e-37));
-    return ir_binary(b, IR_div, e, sum);
+    struct ir_value *k = grouped(a, a->k, true), *q = grouped(a, a->q, false), *mask = a->mask ? grouped_mask(a) : NULL;
+    return attention_scores(a->g->b, q, k, mask, a->scale, a->causal, a->wide);
 }
 
 /* [b, g, r or 1, t, d] summed over the heads that share it, as operand i. */
@@ -189,11 +121,10 @@ static void give_heads(const struct attention *a, int i, struct ir_value *v)
 static struct ir_value *score_gradient(const struct attention *a, struct ir_value *p, struct ir_value *d)
 {
     struct grad *g = a->g;
-    struct ir_value *dp = grad_matmul(g, d, grouped(a, a->v, true), false, true, a->wide);
+    struct ir_value *dp = ir_matmul(g->b, d, grouped(a, a->v, true), false, true, a->wide);
     struct ir_value *cast = ir_cast_to(g->b, grouped(a, a->n->out[0], false), a->wide);
     struct ir_value *y = ir_binary(g->b, IR_mul, ir_cast_to(g->b, d, a->wide), cast);
-    return ir_binary(g->b, IR_mul, p,
-                     ir_binary(g->b, MUTANT(4, IR_sub, IR_add), dp, grad_reduce(g, IR_reduce_sum, y, 1u << 4, true)));
+    return attention_by_scores(g->b, p, dp, grad_reduce(g, IR_reduce_sum, y, 1u << 4, true));
 }
 
 /* ds to the mask: its gradient before the scale, [b, g, r, s, t] -> [b, h, s, t]. */
@@ -208,15 +139,6 @@ static void give_mask(const struct attention *a, struct ir_value *ds)
 
 /* -- By kernels of their own */
 
-static struct ir_node *gradients(const struct attention *a, enum ir_op op, struct ir_value *lse, struct ir_value *delta)
-{
-    struct ir_value *in[7] = {a->q, a->k, a->v, a->d, lse, delta, a->mask};
-    return delta ? ir_build(a->g->b, op, a->mask ? 7 : 6, in,
-                            IR_ATTRS(ir_attr_f(IR_ATTR_scale, a->scale),
-                                     ir_attr_i(IR_ATTR_causal, ir_get_i(a->n, IR_ATTR_causal, 0))))
-                 : NULL;
-}
-
 /* The mask's gradient is as large as the scores are: by products, whose weights come from the rows' logarithms. */
 static void give_mask_by(const struct attention *a, struct ir_value *lse)
 {
@@ -224,10 +146,8 @@ static void give_mask_by(const struct attention *a, struct ir_value *lse)
     ir_type t = lse->type;
     ir_expr dims[5] = {t->dim[0], a->groups, a->repeat, t->dim[2], ir_const(a->g->ctx, 1)};
     struct ir_value *s = scores(a), *l = ir_cast_to(b, ir_reshape_to(b, lse, 5, dims), a->wide);
-    if (s) {
-        struct ir_value *grouped_a = grouped(a, a->d, false);
-        give_mask(a, score_gradient(a, ir_unary(b, IR_exp, ir_binary(b, IR_sub, s, l)), grouped_a));
-    }
+    struct ir_value *d = grouped(a, a->d, false);
+    give_mask(a, score_gradient(a, attention_weights(b, s, l), d));
 }
 
 /*
@@ -238,41 +158,26 @@ static void give_mask_by(const struct attention *a, struct ir_value *lse)
 static void share_hidden(struct attention *a, struct ir_value *lse)
 {
     struct ir_builder *b = a->g->b;
-    ir_expr dims[4], queries = a->q->type->dim[2], keys = a->k->type->dim[2];
-    bool causal = ir_get_i(a->n, IR_ATTR_causal, 0);
+    ir_expr queries = a->q->type->dim[2], keys = a->k->type->dim[2];
     struct ir_value *one = ir_constant_f(b, (enum tcc_dtype)lse->type->dtype, 1);
-    struct ir_value *count = grad_attention_ties(b, a->mask, queries, keys, causal, lse);
+    struct ir_value *count = attention_ties(b, a->mask, queries, keys, a->causal, lse);
     struct ir_value *part = ir_binary(b, IR_div, one, ir_binary(b, IR_max, count, one));
-    part = ir_select(b, grad_attention_hidden(b, lse), part, one);
-    if (!part)
-        return;
-    memcpy(dims, part->type->dim, 3 * sizeof *dims);
-    dims[3] = ir_const(a->g->ctx, 1);
-    part = ir_reshape_to(b, part, 4, dims);
-    a->d = ir_binary(b, IR_mul, a->d, ir_cast_to(b, part, (enum tcc_dtype)a->d->type->dtype));
+    part = ir_select(b, attention_hidden(b, lse), part, one);
+    part = attention_column(b, part);
+    if (part)
+        a->d = ir_binary(b, IR_mul, a->d, ir_cast_to(b, part, (enum tcc_dtype)a->d->type->dtype));
 }
 
-/* delta is the sum over t of dp p, which is the sum over e of dy y. */
 static void by_kernels(struct attention *a, struct ir_value *lse)
 {
     struct grad *g = a->g;
-    a->d = ir_cast_to(g->b, a->d, a->dt);
-    struct ir_value *out0_cast = ir_cast_to(g->b, a->n->out[0], a->wide);
-    struct ir_value *y = ir_binary(g->b, IR_mul, ir_cast_to(g->b, a->d, a->wide), out0_cast);
-    struct ir_value *delta = grad_reduce(g, IR_reduce_sum, y, 1u << 3, false);
-    struct ir_node *by = grad_wants(g, a->n, 0) ? gradients(a, IR_attention_grad_q, lse, delta) : NULL;
-    if (by)
-        grad_give(g, a->n, 0, by->out[0]);
-    if (!grad_wants(g, a->n, 1) && !grad_wants(g, a->n, 2))
-        return;
-    by = gradients(a, IR_attention_grad_vk, lse, delta);
-    for (int i = 1; i < 3 && by; i++) {
-        struct ir_value *v = grad_wants(g, a->n, i) ? by->out[i == 1] : NULL;
-        if (v && ir_is_value(a->repeat, 1))
-            grad_give(g, a->n, i, v);
-        else
-            give_heads(a, i, grouped(a, v, false));
-    }
+    struct attention_parts parts = {a->q, a->k,     a->v,     a->mask, a->n->out[0], ir_cast_to(g->b, a->d, a->dt),
+                                    lse,  a->scale, a->causal};
+    bool wanted[3] = {grad_wants(g, a->n, 0), grad_wants(g, a->n, 1), grad_wants(g, a->n, 2)};
+    struct ir_value *by[3] = {NULL};
+    attention_gradients(g->b, &parts, wanted, by);
+    for (int i = 0; i < 3; i++)
+        grad_give(g, a->n, i, by[i]);
 }
 
 void grad_rule_attention(struct grad *g, struct ir_node *n)
@@ -284,7 +189,8 @@ void grad_rule_attention(struct grad *g, struct ir_node *n)
                           .v = n->in[2].value,
                           .mask = grad_in(n, 3),
                           .d = grad_out(g, n, 0),
-                          .scale = ir_get_f(n, IR_ATTR_scale, 1)};
+                          .scale = ir_get_f(n, IR_ATTR_scale, 1),
+                          .causal = ir_get_i(n, IR_ATTR_causal, 0)};
     if (!a.d)
         return;
     a.dt = (enum tcc_dtype)a.q->type->dtype;
@@ -302,9 +208,10 @@ void grad_rule_attention(struct grad *g, struct ir_node *n)
             give_mask_by(&a, lse);
         return;
     }
-    struct ir_value *p = weights(&a), *d = grouped(&a, a.d, false);
+    struct ir_value *p = attention_softmax(g->b, scores(&a), a.mask || a.causal ? 1.0e-37 : 0);
+    struct ir_value *d = grouped(&a, a.d, false);
     if (grad_wants(g, n, 2))
-        give_heads(&a, 2, grad_matmul(g, ir_cast_to(g->b, p, a.dt), d, true, false, a.wide));
+        give_heads(&a, 2, ir_matmul(g->b, ir_cast_to(g->b, p, a.dt), d, true, false, a.wide));
     if (!grad_wants(g, n, 0) && !grad_wants(g, n, 1) && !grad_wants(g, n, 3))
         return;
     struct ir_value *ds = score_gradient(&a, p, d);
@@ -314,7 +221,7 @@ void grad_rule_attention(struct grad *g, struct ir_node *n)
         ds = ir_binary(g->b, IR_mul, ds, ir_constant_f(g->b, a.wide, a.scale));
     ds = ir_cast_to(g->b, ds, a.dt);
     if (grad_wants(g, n, 0))
-        give_heads(&a, 0, grad_matmul(g, ds, grouped(&a, a.k, true), false, false, a.wide));
+        give_heads(&a, 0, ir_matmul(g->b, ds, grouped(&a, a.k, true), false, false, a.wide));
     if (grad_wants(g, n, 1))
-        give_heads(&a, 1, grad_matmul(g, ds, grouped(&a, a.q, false), true, false, a.wide));
+        give_heads(&a, 1, ir_matmul(g->b, ds, grouped(&a, a.q, false), true, false, a.wide));
 }

@@ -11,11 +11,6 @@
 
 #include <string.h>
 
-static struct ir_value *size_value(struct grad *g, ir_expr e)
-{
-    return ir_build1(g->b, IR_dim, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, 1, &e)));
-}
-
 /* An integer operand as an expression: what the function says of it, else a size that the transform makes known;
  * absent: `otherwise`. */
 static ir_expr size_of(struct grad *g, struct ir_value *v, ir_expr otherwise)
@@ -42,7 +37,7 @@ static struct ir_value *transformed(struct grad *g, struct ir_value *x, const st
                                                : t->length;
     dims[rank - 1] = ir_const(g->ctx, t->onesided && t->inverse ? 1 : 2);
     ir_type type = ir_tensor_type(g->ctx, (enum tcc_dtype)x->type->dtype, rank, dims);
-    struct ir_value *in[] = {x, size_value(g, t->length)};
+    struct ir_value *in[] = {x, ir_dim_value(g->b, t->length)};
     return grad_library(g, "dft", 2, in, type,
                         IR_ATTRS(ir_attr_user_i("axis", t->axis), ir_attr_user_i("inverse", t->inverse),
                                  ir_attr_user_i("onesided", t->onesided)));
@@ -51,19 +46,18 @@ static struct ir_value *transformed(struct grad *g, struct ir_value *x, const st
 /* The first `size` elements along the axis, zeros behind what there is. */
 static struct ir_value *resized(struct grad *g, struct ir_value *v, int axis, ir_expr size)
 {
-    ir_expr none[TCC_MAX_RANK], more[TCC_MAX_RANK], zero = ir_const(g->ctx, 0);
+    ir_expr zero = ir_const(g->ctx, 0);
     if (!v || ir_expr_eq(g->ctx, v->type->dim[axis], size) == IR_YES)
         return v;
-    for (int k = 0; k < v->type->rank; k++)
-        none[k] = more[k] = zero;
-    more[axis] = ir_max(g->ctx, zero, ir_sub(g->ctx, size, v->type->dim[axis]));
-    return grad_slice(g, grad_pad(g, v, none, more), axis, zero, size);
+    ir_expr more = ir_max(g->ctx, zero, ir_sub(g->ctx, size, v->type->dim[axis]));
+    return ir_slice_axis(g->b, ir_pad_axis(g->b, v, NULL, axis, zero, more), axis, zero, size);
 }
 
 /* v times or divided by a size. */
 static struct ir_value *scaled(struct grad *g, enum ir_op op, struct ir_value *v, ir_expr size)
 {
-    return v ? ir_binary(g->b, op, v, ir_cast_to(g->b, size_value(g, size), (enum tcc_dtype)v->type->dtype)) : NULL;
+    return v ? ir_binary(g->b, op, v, ir_cast_to(g->b, ir_dim_value(g->b, size), (enum tcc_dtype)v->type->dtype))
+             : NULL;
 }
 
 /* The gradient d of the result of t, by its operand: as many elements along the axis as the transform is long
@@ -84,8 +78,8 @@ static struct ir_value *by_operand(struct grad *g, struct ir_value *d, const str
         dims[k] = ir_const(g->ctx, 1);
     dims[t->axis] = y->type->dim[t->axis];
     enum tcc_dtype dt = (enum tcc_dtype)y->type->dtype;
-    struct ir_value *k = grad_iota(g, y->type->rank, dims, t->axis, TCC_I64), *two = ir_constant_i(g->b, TCC_I64, 2);
-    struct ir_value *length_size = size_value(g, t->length);
+    struct ir_value *k = ir_iota(g->b, y->type->rank, dims, t->axis, TCC_I64), *two = ir_constant_i(g->b, TCC_I64, 2);
+    struct ir_value *length_size = ir_dim_value(g->b, t->length);
     struct ir_value *is_equal = ir_binary(g->b, IR_eq, ir_binary(g->b, IR_mul, k, two), length_size);
     struct ir_value *ends =
         ir_binary(g->b, IR_or, ir_binary(g->b, IR_eq, k, ir_constant_i(g->b, TCC_I64, 0)), is_equal);
@@ -97,7 +91,7 @@ static struct ir_value *by_operand(struct grad *g, struct ir_value *d, const str
 /* Of pairs, what an operand with a last axis of `parts` has. */
 static struct ir_value *kept_parts(struct grad *g, struct ir_value *v, ir_expr parts)
 {
-    return v && ir_is_value(parts, 1) ? grad_slice(g, v, v->type->rank - 1, ir_const(g->ctx, 0), parts) : v;
+    return v && ir_is_value(parts, 1) ? ir_slice_axis(g->b, v, v->type->rank - 1, ir_const(g->ctx, 0), parts) : v;
 }
 
 /* (x[..., 1 or 2], length?, axis?) inverse, onesided, axis */
@@ -143,11 +137,10 @@ void grad_stft(struct grad *g, struct ir_node *n)
     ir_expr dims[4] = {t->dim[0], d->type->dim[1], f.length, ir_const(g->ctx, parts)}, one = ir_const(g->ctx, 1);
     y = ir_reshape_to(g->b, y, t->rank + 1, dims); /* without its last axis where the signal has none */
     step = ir_cast_to(g->b, ir_reshape_to(g->b, step, 0, NULL), TCC_I64);
-    struct ir_value *index = ir_binary(g->b, IR_mul, grad_iota(g, 2, dims + 1, 0, TCC_I64), step);
-    index = ir_binary(g->b, IR_add, index, grad_iota(g, 2, dims + 1, 1, TCC_I64));
+    struct ir_value *index = ir_binary(g->b, IR_mul, ir_iota(g->b, 2, dims + 1, 0, TCC_I64), step);
+    index = ir_binary(g->b, IR_add, index, ir_iota(g->b, 2, dims + 1, 1, TCC_I64));
     if (window && grad_wants(g, n, 2)) {
-        struct ir_value *in[] = {x, index};
-        struct ir_value *read = ir_build1(g->b, IR_gather, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, 1)));
+        struct ir_value *read = ir_gather(g->b, x, index, 1);
         struct ir_value *sum =
             grad_reduce(g, IR_reduce_sum, ir_binary(g->b, IR_mul, y, read), t->rank == 3 ? 11 : 3, false);
         grad_give(g, n, 2, resized(g, sum, 0, window->type->dim[0]));

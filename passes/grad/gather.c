@@ -55,12 +55,11 @@ static bool one_each(struct grad *g, ir_type t, ir_type index, int axis)
 static struct ir_value *one_hot(struct grad *g, ir_type t, int axis, struct ir_value *index, struct ir_value *d)
 {
     enum tcc_dtype to = (enum tcc_dtype)index->type->dtype;
-    struct ir_value *size = ir_cast_to(
-        g->b, ir_build1(g->b, IR_dim, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, 1, &t->dim[axis]))), to);
+    struct ir_value *size = ir_cast_to(g->b, ir_dim_value(g->b, t->dim[axis]), to);
     struct ir_value *zero = ir_constant_i(g->b, to, 0);
     struct ir_value *from_end = ir_binary(g->b, IR_add, index, size);
     struct ir_value *at = ir_select(g->b, ir_binary(g->b, IR_lt, index, zero), MUTANT(10, from_end, index), index);
-    struct ir_value *here = ir_binary(g->b, IR_eq, grad_iota(g, t->rank, t->dim, axis, to), at);
+    struct ir_value *here = ir_binary(g->b, IR_eq, ir_iota(g->b, t->rank, t->dim, axis, to), at);
     return ir_select(g->b, here, d, ir_constant_f(g->b, (enum tcc_dtype)t->dtype, 0));
 }
 
@@ -86,9 +85,9 @@ static struct ir_value *with_batch(struct grad *g, struct ir_value *index, int b
     memcpy(dims, index->type->dim, (size_t)rank * sizeof *dims);
     dims[rank - 1] = ir_const(g->ctx, 1);
     for (int i = 0; i < batch; i++)
-        parts[i] = grad_iota(g, rank, dims, i, (enum tcc_dtype)index->type->dtype);
+        parts[i] = ir_iota(g->b, rank, dims, i, (enum tcc_dtype)index->type->dtype);
     parts[batch] = index;
-    return batch ? ir_build1(g->b, IR_concat, batch + 1, parts, IR_ATTRS(ir_attr_i(IR_ATTR_axis, rank - 1))) : index;
+    return batch ? ir_concat(g->b, batch + 1, parts, rank - 1) : index;
 }
 
 void grad_rule_gather_nd(struct grad *g, struct ir_node *n)
@@ -138,7 +137,7 @@ static void replaced(const struct scatter *s)
         return;
     }
     ir_expr size = ir_num_elements(g->ctx, u);
-    struct ir_value *numbers = ir_reshape_to(g->b, grad_iota(g, 1, &size, 0, TCC_I64), u->rank, u->dim);
+    struct ir_value *numbers = ir_reshape_to(g->b, ir_iota(g->b, 1, &size, 0, TCC_I64), u->rank, u->dim);
     ir_type at = ir_with_dtype(g->ctx, s->x->type, TCC_I64);
     struct ir_value *none = ir_expand_to(g->b, ir_constant_i(g->b, TCC_I64, -1), at->rank, at->dim);
     struct ir_value *last = ir_binary(g->b, IR_eq, taken(s, put(s, none, numbers, "none")), numbers);

@@ -31,15 +31,6 @@ struct grad_stop { const struct ir_node *node; const char *why; };
 bool grad_stops(struct ir_builder *b, int ny, struct ir_value *const *ys, struct ir_value *x, int max,
                 struct grad_stop *stops, int *n);
 
-/*
- * Attention's rows that an added mask hides wholly by large finite numbers, as lse says, which then holds nothing of a
- * sum: bool as lse. And how many keys have the largest number that `mask` (any rank up to 4, broadcast) gives to one of
- * their row, 0: all are -inf; [b, h, s], any of them 1.
- */
-struct ir_value *grad_attention_hidden(struct ir_builder *b, struct ir_value *lse);
-struct ir_value *grad_attention_ties(struct ir_builder *b, struct ir_value *mask, ir_expr queries, ir_expr keys,
-                                     bool causal, const struct ir_value *lse);
-
 /* For documents: the rows. how: how tests/train checks it ("fd": finite differences), or why nothing flows; text: what
  * the gradient is, NULL for a MAP op: see grad_text(). */
 struct grad_row { enum ir_op op; bool checked; const char *how, *text; };

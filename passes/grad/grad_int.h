@@ -73,11 +73,6 @@ void grad_sweep(struct grad *g, struct ir_block *block, struct ir_node *last);
 struct ir_value *grad_fit(struct grad *g, struct ir_value *v, ir_type t);
 struct ir_value *grad_full(struct grad *g, ir_type t, double v);                        /* that number everywhere */
 struct ir_value *grad_reduce(struct grad *g, enum ir_op op, struct ir_value *v, unsigned axes, bool keep);
-struct ir_value *grad_iota(struct grad *g, int rank, const ir_expr *dims, int axis, enum tcc_dtype to);
-struct ir_value *grad_slice(struct grad *g, struct ir_value *v, int axis, ir_expr start, ir_expr size);
-struct ir_value *grad_pad(struct grad *g, struct ir_value *v, const ir_expr *before, const ir_expr *after);
-struct ir_value *grad_matmul(struct grad *g, struct ir_value *a, struct ir_value *b, bool trans_a, bool trans_b,
-                             enum tcc_dtype to);
 /* zeros, v added at index along axis */
 struct ir_value *grad_put(struct grad *g, ir_type t, int axis, struct ir_value *index, struct ir_value *v);
 struct ir_value *grad_move_axis(struct grad *g, struct ir_value *v, int from, int count, int to);

@@ -29,8 +29,8 @@ static void topk(struct grad *g, struct ir_node *n)
 static struct ir_value *identity(struct grad *g, ir_expr size, enum tcc_dtype dt)
 {
     ir_expr dims[2] = {size, size};
-    struct ir_value *columns = grad_iota(g, 2, dims, 1, TCC_I64);
-    struct ir_value *on = ir_binary(g->b, IR_eq, grad_iota(g, 2, dims, 0, TCC_I64), columns);
+    struct ir_value *columns = ir_iota(g->b, 2, dims, 1, TCC_I64);
+    struct ir_value *on = ir_binary(g->b, IR_eq, ir_iota(g->b, 2, dims, 0, TCC_I64), columns);
     struct ir_value *zero = ir_constant_f(g->b, dt, 0);
     return ir_select(g->b, on, ir_constant_f(g->b, dt, 1), zero);
 }
@@ -56,12 +56,10 @@ static struct ir_value *told(struct grad *g, const struct ir_node *n, int k, int
         return NULL;
     enum tcc_dtype dt = (enum tcc_dtype)v->type->dtype;
     ir_expr one = ir_const(g->ctx, 1);
-    first =
-        tcc_is_float(dt)
-            ? ir_constant_f(g->b, dt, 1)
-            : ir_cast_to(g->b, ir_build1(g->b, IR_dim, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, 1, &size))), dt);
-    struct ir_value *in[] = {ir_reshape_to(g->b, first, 1, &one), grad_slice(g, v, 0, ir_const(g->ctx, place), one)};
-    return ir_build1(g->b, IR_concat, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, 0)));
+    first = tcc_is_float(dt) ? ir_constant_f(g->b, dt, 1) : ir_cast_to(g->b, ir_dim_value(g->b, size), dt);
+    struct ir_value *in[] = {ir_reshape_to(g->b, first, 1, &one),
+                             ir_slice_axis(g->b, v, 0, ir_const(g->ctx, place), one)};
+    return ir_concat(g->b, 2, in, 0);
 }
 
 /* Attribute `scales` of upsample, as told() gives operands. */
@@ -141,7 +139,7 @@ static void resample(struct grad *g, struct ir_node *n)
             continue;
         struct ir_value *m = axis_matrix(g, n, a, to);
         struct ir_value *last = grad_move_axis(g, d, a, 1, t->rank - 1);
-        d = last && m ? grad_matmul(g, last, m, false, true, (enum tcc_dtype)t->dtype) : NULL;
+        d = last && m ? ir_matmul(g->b, last, m, false, true, (enum tcc_dtype)t->dtype) : NULL;
         d = grad_move_axis(g, d, t->rank - 1, 1, a);
     }
     grad_give(g, n, 0, d);
@@ -171,7 +169,7 @@ static void moved(struct grad *g, struct ir_node *n)
     ir_expr count = ir_num_elements(g->ctx, t), room = ir_addc(g->ctx, count, 1),
             size = ir_num_elements(g->ctx, d->type);
     struct ir_value *one = ir_constant_i(g->b, TCC_I64, 1);
-    struct ir_value *numbers = ir_binary(g->b, IR_add, grad_iota(g, 1, &count, 0, TCC_I64), one);
+    struct ir_value *numbers = ir_binary(g->b, IR_add, ir_iota(g->b, 1, &count, 0, TCC_I64), one);
     for (int i = 0; i < n->nin; i++)
         in[i] = i ? n->in[i].value : ir_reshape_to(g->b, numbers, t->rank, t->dim);
     for (int k = 0; k < n->nout; k++)
@@ -182,7 +180,7 @@ static void moved(struct grad *g, struct ir_node *n)
     struct ir_value *scatter[] = {zeros, ir_reshape_to(g->b, made->out[0], 2, (ir_expr[]){size, ir_const(g->ctx, 1)}),
                                   ir_reshape_to(g->b, d, 1, &size)};
     struct ir_value *sums = ir_build1(g->b, IR_scatter_nd, 3, scatter, IR_ATTRS(ir_attr_s(IR_ATTR_mode, "add")));
-    sums = grad_slice(g, sums, 0, ir_const(g->ctx, 1), count);
+    sums = ir_slice_axis(g->b, sums, 0, ir_const(g->ctx, 1), count);
     grad_give(g, n, 0, sums ? ir_reshape_to(g->b, sums, t->rank, t->dim) : NULL);
 }
 

@@ -24,7 +24,7 @@ static struct ir_value *turned(struct grad *g, struct ir_value *x)
 /* a b; of each the transposed, if so said. */
 static struct ir_value *times(struct grad *g, struct ir_value *a, bool turn_a, struct ir_value *b, bool turn_b)
 {
-    return a && b ? grad_matmul(g, a, b, turn_a, turn_b, (enum tcc_dtype)a->type->dtype) : NULL;
+    return a && b ? ir_matmul(g->b, a, b, turn_a, turn_b, (enum tcc_dtype)a->type->dtype) : NULL;
 }
 
 static struct ir_value *plus(struct grad *g, struct ir_value *a, struct ir_value *b)
@@ -62,8 +62,8 @@ static ir_expr columns(const struct ir_value *x)
 static struct ir_value *across(struct grad *g, const struct ir_value *x, enum ir_op compare, int64_t with)
 {
     const ir_expr dims[2] = {rows(x), columns(x)};
-    struct ir_value *rows_dims = grad_iota(g, 2, dims, 0, TCC_I64);
-    struct ir_value *d = minus(g, grad_iota(g, 2, dims, 1, TCC_I64), rows_dims);
+    struct ir_value *rows_dims = ir_iota(g->b, 2, dims, 0, TCC_I64);
+    struct ir_value *d = minus(g, ir_iota(g->b, 2, dims, 1, TCC_I64), rows_dims);
     return ir_binary(g->b, compare, d, ir_constant_i(g->b, TCC_I64, with));
 }
 
@@ -291,14 +291,14 @@ void grad_qr(struct grad *g, struct ir_node *n)
         return;
     }
     ir_expr rest = ir_sub(g->ctx, columns(x), k);
-    struct ir_value *square = grad_slice(g, r, last, zero, k), *beside = grad_slice(g, x, last, k, rest),
-                    *dr_square = dr ? grad_slice(g, dr, last, zero, k) : NULL,
-                    *dr_beside = dr ? grad_slice(g, dr, last, k, rest) : NULL;
+    struct ir_value *square = ir_slice_axis(g->b, r, last, zero, k), *beside = ir_slice_axis(g->b, x, last, k, rest),
+                    *dr_square = dr ? ir_slice_axis(g->b, dr, last, zero, k) : NULL,
+                    *dr_beside = dr ? ir_slice_axis(g->b, dr, last, k, rest) : NULL;
     if (dr_beside)
         dq = plus_if(g, dq, times(g, beside, false, dr_beside, true));
     struct ir_value *parts[2] = {of_tall(g, q, square, dq, dr_square),
                                  dr_beside ? times(g, q, false, dr_beside, false) : grad_full(g, beside->type, 0)};
-    grad_give(g, n, 0, ir_build1(g->b, IR_concat, 2, parts, IR_ATTRS(ir_attr_i(IR_ATTR_axis, last))));
+    grad_give(g, n, 0, ir_concat(g->b, 2, parts, last));
 }
 
 /* -- Eigenvalues, singular values -------------------------------------------------------------------- */
@@ -359,10 +359,10 @@ void grad_svd(struct grad *g, struct ir_node *n)
     if (!du && !ds && !dv)
         return;
     /* What belongs to the singular values; the rest of square factors is chosen freely. */
-    u = grad_slice(g, u, rank - 1, zero, k);
-    v = grad_slice(g, v, rank - 2, zero, k);
-    du = du ? grad_slice(g, du, rank - 1, zero, k) : NULL;
-    dv = dv ? grad_slice(g, dv, rank - 2, zero, k) : NULL;
+    u = ir_slice_axis(g->b, u, rank - 1, zero, k);
+    v = ir_slice_axis(g->b, v, rank - 2, zero, k);
+    du = du ? ir_slice_axis(g->b, du, rank - 1, zero, k) : NULL;
+    dv = dv ? ir_slice_axis(g->b, dv, rank - 2, zero, k) : NULL;
     struct ir_value *squares = ir_binary(g->b, IR_mul, s, s), *core = NULL, *more = NULL;
     if (ds && !du && !dv) {
         grad_give(g, n, 0, times(g, ir_binary(g->b, IR_mul, u, along(g, ds, false)), false, v, false));
@@ -398,12 +398,12 @@ void grad_matrix_exp(struct grad *g, struct ir_node *n)
     ir_expr m = rows(x), zero = ir_const(g->ctx, 0), dims[TCC_MAX_RANK];
     int rank = x->type->rank;
     struct ir_value *back = turned(g, x), *above[2] = {back, d}, *below[2] = {grad_full(g, x->type, 0), back}, *half[2];
-    half[0] = ir_build1(g->b, IR_concat, 2, above, IR_ATTRS(ir_attr_i(IR_ATTR_axis, rank - 1)));
-    half[1] = ir_build1(g->b, IR_concat, 2, below, IR_ATTRS(ir_attr_i(IR_ATTR_axis, rank - 1)));
-    struct ir_value *all = ir_build1(g->b, IR_concat, 2, half, IR_ATTRS(ir_attr_i(IR_ATTR_axis, rank - 2)));
+    half[0] = ir_concat(g->b, 2, above, rank - 1);
+    half[1] = ir_concat(g->b, 2, below, rank - 1);
+    struct ir_value *all = ir_concat(g->b, 2, half, rank - 2);
     if (!all)
         return;
     memcpy(dims, all->type->dim, (size_t)rank * sizeof *dims);
     all = grad_library(g, "matrix_exp", 1, &all, all->type, NULL);
-    grad_give(g, n, 0, grad_slice(g, grad_slice(g, all, rank - 2, zero, m), rank - 1, m, m));
+    grad_give(g, n, 0, ir_slice_axis(g->b, ir_slice_axis(g->b, all, rank - 2, zero, m), rank - 1, m, m));
 }

@@ -201,8 +201,7 @@ static struct ir_value *stand_in(struct loop *l, struct ir_value *v)
     else if (v->def && cheap(l, v->def))
         made = make_again(l, v->def);
     else {
-        struct ir_value *all = collect(l, v), *in[2] = {all, l->t};
-        made = all ? ir_build1(&b, IR_gather, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, 0))) : NULL;
+        made = ir_gather(&b, collect(l, v), l->t, 0);
     }
     if (!made)
         grad_fail(l->g, l->n,
@@ -227,11 +226,6 @@ static void connect(struct loop *l, struct ir_block *b)
 }
 
 /* -- The backward body ------------------------------------------------------------------------------ */
-
-static struct ir_value *number(struct ir_builder *b, ir_expr e)
-{
-    return ir_build1(b, IR_dim, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, 1, &e)));
-}
 
 /* Is index trips - 1 - iteration? */
 static bool counts_down(const struct loop *l, const struct ir_value *index)
@@ -284,10 +278,9 @@ static void sweep_body(struct loop *l)
     for (int j = 0; j < l->carried.n; j++)
         grad_give_value(sub, yield->in[1 + l->carried.at[j]].value, l->back->params[2 + j]);
     for (int k = 0; k < l->nscan; k++) {
-        struct ir_value *d = grad_out(g, l->n, l->ncarried + k), *in[2] = {d, l->t};
+        struct ir_value *d = grad_out(g, l->n, l->ncarried + k);
         if (d)
-            grad_give_value(sub, yield->in[1 + l->ncarried + k].value,
-                            ir_build1(&l->inner, IR_gather, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, 0))));
+            grad_give_value(sub, yield->in[1 + l->ncarried + k].value, ir_gather(&l->inner, d, l->t, 0));
     }
     grad_sweep(sub, l->body, yield);
     g->failed |= sub->failed;
@@ -360,10 +353,7 @@ static struct ir_value *turned(struct grad *g, struct ir_value *v)
         starts[i] = i ? ir_const(g->ctx, 0) : ir_addc(g->ctx, v->type->dim[0], -1);
         steps[i] = ir_const(g->ctx, i ? 1 : -1);
     }
-    return ir_build1(g->b, IR_slice, 1, &v,
-                     IR_ATTRS(ir_attr_exprs(IR_ATTR_starts, rank, starts),
-                              ir_attr_exprs(IR_ATTR_sizes, rank, v->type->dim),
-                              ir_attr_exprs(IR_ATTR_steps, rank, steps)));
+    return ir_slice(g->b, v, starts, v->type->dim, steps);
 }
 
 static void give_late(struct loop *l, const struct late *late, struct ir_node *made)
@@ -404,7 +394,7 @@ static struct ir_node *open_loop(struct loop *l)
     int n = l->carried.n;
     struct ir_value **in = IR_NEWN(g->ctx, n + 2, struct ir_value *);
     ir_type *types = IR_NEWN(g->ctx, n, ir_type);
-    in[0] = number(g->b, l->trips);
+    in[0] = ir_dim_value(g->b, l->trips);
     for (int j = 0; j < n; j++) {
         struct ir_value *out = l->n->out[l->carried.at[j]], *d = grad_out(g, l->n, l->carried.at[j]);
         in[2 + j] = d ? d : grad_full(g, out->type, 0);
@@ -419,7 +409,7 @@ static struct ir_node *open_loop(struct loop *l)
     ir_param_new(l->back, ir_scalar_type(g->ctx, TCC_BOOL), "go");
     for (int j = 0; j < n; j++)
         ir_param_new(l->back, types[j], NULL);
-    l->t = ir_binary(&l->inner, IR_sub, number(&l->inner, ir_addc(g->ctx, l->trips, -1)), u);
+    l->t = ir_binary(&l->inner, IR_sub, ir_dim_value(&l->inner, ir_addc(g->ctx, l->trips, -1)), u);
     return holder;
 }
 

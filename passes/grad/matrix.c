@@ -15,9 +15,8 @@ static struct ir_value *coordinate(struct grad *g, int k, const ir_expr *dims, i
     if (j == k)
         return ir_expand_to(b, ir_constant_f(b, dt, 1), 2, column);
     int axis = k - 1 - j;
-    struct ir_value *one = ir_constant_f(b, dt, 1), *v = grad_iota(g, k, dims, axis, dt);
-    struct ir_value *size =
-        ir_cast_to(b, ir_build1(b, IR_dim, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, 1, &dims[axis]))), dt);
+    struct ir_value *one = ir_constant_f(b, dt, 1), *v = ir_iota(g->b, k, dims, axis, dt);
+    struct ir_value *size = ir_cast_to(b, ir_dim_value(b, dims[axis]), dt);
     v = ir_binary(b, IR_add, v, v);
     v = align ? ir_binary(b, IR_div, v, ir_binary(b, IR_max, ir_binary(b, IR_sub, size, one), one))
               : ir_binary(b, IR_div, ir_binary(b, IR_add, v, one), size);
@@ -34,12 +33,12 @@ void grad_affine_grid(struct grad *g, struct ir_node *n)
     enum tcc_dtype dt = (enum tcc_dtype)d->type->dtype, wide = tcc_small_float(dt) ? TCC_F32 : dt;
     for (int j = 0; j <= k; j++)
         columns[j] = coordinate(g, k, d->type->dim + 1, j, ir_user_i(n, "align_corners", 0) != 0, wide);
-    struct ir_value *points = ir_build1(g->b, IR_concat, k + 1, columns, IR_ATTRS(ir_attr_i(IR_ATTR_axis, 1)));
+    struct ir_value *points = ir_concat(g->b, k + 1, columns, 1);
     if (!points)
         return;
     ir_expr dims[3] = {d->type->dim[0], points->type->dim[0], d->type->dim[k + 1]};
     d = ir_cast_to(g->b, ir_reshape_to(g->b, d, 3, dims), wide);
-    grad_give(g, n, 0, grad_matmul(g, d, points, true, false, wide));
+    grad_give(g, n, 0, ir_matmul(g->b, d, points, true, false, wide));
 }
 
 /* -- col2im ---------------------------------------------------------------------------------------- */
@@ -80,11 +79,11 @@ static struct ir_value *places(struct grad *g, const struct windows *w)
     struct ir_builder *b = g->b;
     struct ir_value *sum = ir_constant_i(b, TCC_I64, 0);
     for (int i = 0; i < w->nd; i++) {
-        struct ir_value *in = grad_iota(g, 2 * w->nd, w->dims, i, TCC_I64),
-                        *of = grad_iota(g, 2 * w->nd, w->dims, w->nd + i, TCC_I64);
+        struct ir_value *in = ir_iota(g->b, 2 * w->nd, w->dims, i, TCC_I64),
+                        *of = ir_iota(g->b, 2 * w->nd, w->dims, w->nd + i, TCC_I64);
         in = ir_binary(b, IR_mul, in, ir_constant_i(b, TCC_I64, w->dilations[i]));
         of = ir_binary(b, IR_mul, of, ir_constant_i(b, TCC_I64, w->strides[i]));
-        struct ir_value *size = ir_build1(b, IR_dim, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, 1, &w->image[i])));
+        struct ir_value *size = ir_dim_value(b, w->image[i]);
         struct ir_value *next_place = ir_binary(b, IR_add, in, of);
         sum = ir_binary(b, IR_add, ir_binary(b, IR_mul, sum, size), next_place);
     }
@@ -109,8 +108,8 @@ void grad_col2im(struct grad *g, struct ir_node *n)
         count = ir_mul(g->ctx, count, w.dims[i]);
     for (int i = 0; i < w.nd; i++)
         flat[2] = ir_mul(g->ctx, flat[2], w.image[i]);
-    struct ir_value *image = grad_pad(g, d, before, after);
+    struct ir_value *image = ir_pad(g->b, d, NULL, before, after);
     struct ir_value *in[] = {ir_reshape_to(g->b, image, 3, flat), ir_reshape_to(g->b, places(g, &w), 1, &count)};
-    struct ir_value *v = ir_build1(g->b, IR_gather, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, 2)));
+    struct ir_value *v = ir_gather(g->b, in[0], in[1], 2);
     grad_give(g, n, 0, v ? ir_reshape_to(g->b, v, 3, t->dim) : NULL);
 }

@@ -63,9 +63,7 @@ static struct ir_value *ascending(struct grad *g, struct ir_value *d, ir_expr *s
     }
     if (!any)
         return d;
-    return ir_build1(g->b, IR_slice, 1, &d,
-                     IR_ATTRS(ir_attr_exprs(IR_ATTR_starts, rank, from), ir_attr_exprs(IR_ATTR_sizes, rank, sizes),
-                              ir_attr_exprs(IR_ATTR_steps, rank, by)));
+    return ir_slice(g->b, d, from, sizes, by);
 }
 
 static bool known_le(struct grad *g, ir_expr a, ir_expr b)
@@ -88,15 +86,12 @@ static ir_expr start_inside(struct grad *g, ir_expr start, ir_expr size, ir_expr
 /* step - 1 zeros behind each element along axis, as far as `room` elements go. */
 static struct ir_value *spread_out(struct grad *g, struct ir_value *d, int axis, int64_t step, ir_expr room)
 {
-    ir_expr dims[TCC_MAX_RANK + 1], in_front[TCC_MAX_RANK + 1], behind[TCC_MAX_RANK + 1];
+    ir_expr dims[TCC_MAX_RANK + 1];
     int rank = d->type->rank;
-    for (int i = 0; i <= rank; i++) {
+    for (int i = 0; i <= rank; i++)
         dims[i] = i <= axis ? d->type->dim[i] : i == axis + 1 ? ir_const(g->ctx, 1) : d->type->dim[i - 1];
-        in_front[i] = ir_const(g->ctx, 0);
-        behind[i] = ir_const(g->ctx, i == axis + 1 ? step - 1 : 0);
-    }
     d = ir_reshape_to(g->b, d, rank + 1, dims);
-    d = d ? grad_pad(g, d, in_front, behind) : NULL;
+    d = ir_pad_axis(g->b, d, NULL, axis + 1, ir_const(g->ctx, 0), ir_const(g->ctx, step - 1));
     if (!d)
         return NULL;
     memmove(dims + axis + 1, dims + axis + 2, (size_t)(rank - axis - 1) * sizeof *dims);
@@ -105,7 +100,7 @@ static struct ir_value *spread_out(struct grad *g, struct ir_value *d, int axis,
     ir_expr kept = ir_min(g->ctx, length, room); /* of nothing, room may be below 0 */
     if (!known_le(g, ir_const(g->ctx, 0), kept))
         kept = ir_max(g->ctx, kept, ir_const(g->ctx, 0));
-    return kept == length ? d : grad_slice(g, d, axis, ir_const(g->ctx, 0), kept);
+    return kept == length ? d : ir_slice_axis(g->b, d, axis, ir_const(g->ctx, 0), kept);
 }
 
 static struct ir_value *number(struct grad *g, ir_expr e)
@@ -113,7 +108,7 @@ static struct ir_value *number(struct grad *g, ir_expr e)
     int64_t c;
     if (ir_is_const(e, &c))
         return ir_constant_i(g->b, TCC_I64, c);
-    return ir_build1(g->b, IR_dim, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, 1, &e)));
+    return ir_dim_value(g->b, e);
 }
 
 /* A step known only at run time: added up at start + i * step along axis. */
@@ -123,7 +118,7 @@ static struct ir_value *put_back(struct grad *g, struct ir_value *d, ir_type t, 
     memcpy(dims, d->type->dim, (size_t)t->rank * sizeof *dims);
     dims[axis] = t->dim[axis];
     struct ir_value *step_value = number(g, step);
-    struct ir_value *index = ir_binary(g->b, IR_mul, grad_iota(g, 1, &size, 0, TCC_I64), step_value);
+    struct ir_value *index = ir_binary(g->b, IR_mul, ir_iota(g->b, 1, &size, 0, TCC_I64), step_value);
     index = ir_binary(g->b, IR_add, index, number(g, start));
     return grad_put(g, ir_tensor_type(g->ctx, (enum tcc_dtype)t->dtype, t->rank, dims), axis, index, d);
 }
@@ -161,7 +156,7 @@ void grad_rule_slice(struct grad *g, struct ir_node *n)
         grad_add_cotangent(g, n->in[0].value,
                            (struct cotangent){.form = GRAD_SLICE, .axis = cut, .start = starts[cut], .v = d});
     else if (d)
-        grad_give(g, n, 0, grad_pad(g, d, starts, behind));
+        grad_give(g, n, 0, ir_pad(g->b, d, NULL, starts, behind));
 }
 
 void grad_rule_concat(struct grad *g, struct ir_node *n)
@@ -172,7 +167,7 @@ void grad_rule_concat(struct grad *g, struct ir_node *n)
     for (int i = 0; i < n->nin && d; i++) {
         ir_expr size = n->in[i].value->type->dim[axis];
         if (grad_wants(g, n, i))
-            grad_give(g, n, i, grad_slice(g, d, axis, at, size));
+            grad_give(g, n, i, ir_slice_axis(g->b, d, axis, at, size));
         at = MUTANT(6, ir_add(g->ctx, at, size), at);
     }
 }
@@ -191,11 +186,7 @@ void grad_rule_interleave(struct grad *g, struct ir_node *n)
             r /= (int)s;
         }
         if (grad_wants(g, n, i))
-            grad_give(g, n, i,
-                      ir_build1(g->b, IR_slice, 1, &d,
-                                IR_ATTRS(ir_attr_exprs(IR_ATTR_starts, t->rank, starts),
-                                         ir_attr_exprs(IR_ATTR_sizes, t->rank, t->dim),
-                                         ir_attr_exprs(IR_ATTR_steps, t->rank, steps))));
+            grad_give(g, n, i, ir_slice(g->b, d, starts, t->dim, steps));
     }
 }
 
@@ -215,7 +206,7 @@ static struct ir_value *sources(struct grad *g, const char *mode, ir_expr in, ir
 {
     struct ir_builder *b = g->b;
     struct ir_value *in_front_value = number(g, in_front);
-    struct ir_value *i = ir_binary(b, IR_sub, grad_iota(g, 1, &out, 0, TCC_I64), in_front_value);
+    struct ir_value *i = ir_binary(b, IR_sub, ir_iota(g->b, 1, &out, 0, TCC_I64), in_front_value);
     struct ir_value *size = number(g, in), *zero = ir_constant_i(b, TCC_I64, 0),
                     *last = number(g, ir_addc(g->ctx, in, -1));
     if (!strcmp(mode, "edge"))
@@ -255,7 +246,7 @@ void grad_rule_pad(struct grad *g, struct ir_node *n)
     }
     for (int i = 0; i < t->rank && inner; i++)
         if (inner->type->dim[i] != t->dim[i])
-            inner = grad_slice(g, inner, i, ir_attr(n, IR_ATTR_before)->exprs[i], t->dim[i]);
+            inner = ir_slice_axis(g->b, inner, i, ir_attr(n, IR_ATTR_before)->exprs[i], t->dim[i]);
     grad_give(g, n, 0, inner);
     if (d && inner && grad_wants(g, n, 1))
         pad_value(g, n, d, inner);

@@ -107,7 +107,7 @@ void grad_rule_cumprod(struct grad *g, struct ir_node *n)
     dims[rank - 1] = ir_const(g->ctx, 1);
     row = ir_reshape_to(g->b, row, rank + 1, dims);
     drow = ir_reshape_to(g->b, drow, rank + 1, dims);
-    struct ir_value *k = grad_iota(g, 2, square, 0, TCC_I64), *i = grad_iota(g, 2, square, 1, TCC_I64);
+    struct ir_value *k = ir_iota(g->b, 2, square, 0, TCC_I64), *i = ir_iota(g->b, 2, square, 1, TCC_I64);
     struct ir_value *one = ir_constant_f(g->b, dt, 1);
     struct ir_value *without = ir_select(g->b, ir_binary(g->b, IR_eq, k, i), one, row);
     struct ir_value *products = cumulate(g, IR_cumprod, without, rank, exclusive, reverse);

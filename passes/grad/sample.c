@@ -20,7 +20,7 @@ struct sampler {
 
 static struct ir_value *number(const struct sampler *s, ir_expr e, double scale, double offset)
 {
-    struct ir_value *v = ir_build1(s->b, IR_dim, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, 1, &e)));
+    struct ir_value *v = ir_dim_value(s->b, e);
     struct ir_value *scale_value = ir_constant_f(s->b, s->wide, scale);
     v = ir_binary(s->b, IR_mul, ir_cast_to(s->b, v, s->wide), scale_value);
     return ir_binary(s->b, IR_add, v, ir_constant_f(s->b, s->wide, offset));
@@ -56,7 +56,8 @@ static struct ir_value *reflected(const struct sampler *s, struct ir_value *v, i
 static struct ir_value *position(const struct sampler *s, int axis)
 {
     ir_expr size = s->x->type->dim[2 + axis], dims[2] = {s->x->type->dim[0], s->points};
-    struct ir_value *v = grad_slice(s->g, s->grid, 2, ir_const(s->g->ctx, s->nd - 1 - axis), ir_const(s->g->ctx, 1));
+    struct ir_value *v =
+        ir_slice_axis(s->g->b, s->grid, 2, ir_const(s->g->ctx, s->nd - 1 - axis), ir_const(s->g->ctx, 1));
     v = ir_cast_to(s->b, v ? ir_reshape_to(s->b, v, 2, dims) : NULL, s->wide);
     struct ir_value *half = number(s, size, 0.5, s->align ? -0.5 : 0);
     v = ir_binary(s->b, IR_mul, binary(s, IR_add, v, 1), half);
@@ -126,8 +127,7 @@ static struct ir_value *sampled(const struct sampler *s)
         struct ir_value *index = NULL, *weight = NULL, *w;
         for (int a = 0, rest = k; a < s->nd; a++, rest /= s->ntaps) {
             struct ir_value *i = tap(s, a, rest % s->ntaps, v[a], &w);
-            struct ir_value *size =
-                ir_build1(s->b, IR_dim, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, 1, &x[2 + a])));
+            struct ir_value *size = ir_dim_value(s->b, x[2 + a]);
             index = index ? ir_binary(s->b, IR_add, ir_binary(s->b, IR_mul, index, size), i) : i;
             weight = weight ? ir_binary(s->b, IR_mul, weight, w) : w;
         }

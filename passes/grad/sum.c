@@ -30,12 +30,7 @@ static struct ir_value *zeros_like(struct grad *g, const struct cotangent *p, ir
 
 static struct ir_value *padded(struct grad *g, const struct cotangent *p, ir_type t)
 {
-    ir_expr in_front[TCC_MAX_RANK], behind[TCC_MAX_RANK];
-    for (int i = 0; i < t->rank; i++)
-        in_front[i] = behind[i] = ir_const(g->ctx, 0);
-    in_front[p->axis] = p->start;
-    behind[p->axis] = ir_sub(g->ctx, t->dim[p->axis], end_of(g, p));
-    return grad_pad(g, p->v, in_front, behind);
+    return ir_pad_axis(g->b, p->v, NULL, p->axis, p->start, ir_sub(g->ctx, t->dim[p->axis], end_of(g, p)));
 }
 
 /* The slices among the parts that lie side by side along the axis of the first one, as one value; they are taken
@@ -83,7 +78,7 @@ static struct ir_value *tile(struct grad *g, struct grad_sum *s, ir_type t)
         return padded(g, &first, t);
     if (ir_expr_eq(g->ctx, at, t->dim[axis]) != IR_YES)
         VEC_PUSH(g->ctx, pieces, zeros_like(g, &first, ir_sub(g->ctx, t->dim[axis], at)));
-    return ir_build1(g->b, IR_concat, pieces.n, pieces.at, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis)));
+    return ir_concat(g->b, pieces.n, pieces.at, axis);
 }
 
 /* A contribution as a value of the whole type. */
@@ -92,7 +87,7 @@ static struct ir_value *whole(struct grad *g, const struct cotangent *p, ir_type
     enum tcc_dtype d = (enum tcc_dtype)t->dtype;
     switch (p->form) {
     case GRAD_PICK: return grad_put(g, t, p->axis, p->w, p->v);
-    case GRAD_PRODUCT: return ir_cast_to(g->b, grad_matmul(g, p->v, p->w, true, false, p->to ? p->to : d), d);
+    case GRAD_PRODUCT: return ir_cast_to(g->b, ir_matmul(g->b, p->v, p->w, true, false, p->to ? p->to : d), d);
     case GRAD_SLICE: return padded(g, p, t);
     case GRAD_WHOLE: break;
     }

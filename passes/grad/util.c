@@ -15,7 +15,7 @@ struct ir_value *grad_reduce(struct grad *g, enum ir_op op, struct ir_value *v, 
     for (int i = 0; i < v->type->rank; i++)
         if (axes >> i & 1)
             list[n++] = i;
-    return ir_build1(g->b, op, 1, &v, IR_ATTRS(ir_attr_ints(IR_ATTR_axes, n, list), ir_attr_i(IR_ATTR_keepdims, keep)));
+    return ir_reduce(g->b, op, v, n, list, keep);
 }
 
 /* Is v, which broadcasts to t, one value along the axes? */
@@ -89,51 +89,6 @@ struct ir_value *grad_full(struct grad *g, ir_type t, double v)
 {
     struct ir_value *c = ir_constant_f(g->b, (enum tcc_dtype)t->dtype, v);
     return t->rank ? ir_expand_to(g->b, c, t->rank, t->dim) : c;
-}
-
-struct ir_value *grad_iota(struct grad *g, int rank, const ir_expr *dims, int axis, enum tcc_dtype to)
-{
-    return ir_build1(g->b, IR_iota, 0, NULL,
-                     IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, rank, dims), ir_attr_i(IR_ATTR_axis, axis),
-                              ir_attr_dtype(IR_ATTR_to, to)));
-}
-
-struct ir_value *grad_slice(struct grad *g, struct ir_value *v, int axis, ir_expr start, ir_expr size)
-{
-    ir_expr starts[TCC_MAX_RANK], sizes[TCC_MAX_RANK], steps[TCC_MAX_RANK];
-    if (!v)
-        return NULL;
-    for (int i = 0; i < v->type->rank; i++) {
-        starts[i] = i == axis ? start : ir_const(g->ctx, 0);
-        sizes[i] = i == axis ? size : v->type->dim[i];
-        steps[i] = ir_const(g->ctx, 1);
-    }
-    int rank = v->type->rank;
-    return ir_build1(g->b, IR_slice, 1, &v,
-                     IR_ATTRS(ir_attr_exprs(IR_ATTR_starts, rank, starts), ir_attr_exprs(IR_ATTR_sizes, rank, sizes),
-                              ir_attr_exprs(IR_ATTR_steps, rank, steps)));
-}
-
-struct ir_value *grad_pad(struct grad *g, struct ir_value *v, const ir_expr *before, const ir_expr *after)
-{
-    bool any = false;
-    for (int i = 0; v && i < v->type->rank; i++)
-        any |= !ir_is_value(before[i], 0) || !ir_is_value(after[i], 0);
-    if (!any)
-        return v;
-    int rank = v->type->rank;
-    return ir_build1(g->b, IR_pad, 1, &v,
-                     IR_ATTRS(ir_attr_exprs(IR_ATTR_before, rank, before), ir_attr_exprs(IR_ATTR_after, rank, after),
-                              ir_attr_s(IR_ATTR_mode, "constant")));
-}
-
-struct ir_value *grad_matmul(struct grad *g, struct ir_value *a, struct ir_value *b, bool trans_a, bool trans_b,
-                             enum tcc_dtype to)
-{
-    struct ir_value *in[] = {a, b};
-    return ir_build1(g->b, IR_matmul, 2, in,
-                     IR_ATTRS(ir_attr_i(IR_ATTR_trans_a, trans_a), ir_attr_i(IR_ATTR_trans_b, trans_b),
-                              ir_attr_dtype(IR_ATTR_to, to)));
 }
 
 struct ir_value *grad_library(struct grad *g, const char *name, int nin, struct ir_value *const *in, ir_type type,

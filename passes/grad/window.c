@@ -78,7 +78,7 @@ static struct ir_value *convolved(struct grad *g, const struct ir_node *n, struc
     struct ir_value *v = build(g, IR_conv, d, w, attrs);
     for (int i = 2; i < t->rank && v; i++)
         if (ir_expr_eq(g->ctx, v->type->dim[i], t->dim[i]) != IR_YES)
-            v = grad_slice(g, v, i, ir_const(g->ctx, 0), t->dim[i]);
+            v = ir_slice_axis(g->b, v, i, ir_const(g->ctx, 0), t->dim[i]);
     return v;
 }
 
@@ -236,6 +236,6 @@ void grad_rule_sum_pool_grad(struct grad *g, struct ir_node *n)
     struct ir_value *v = sum_pool(g, n, d, after);
     for (int i = 2; i < t->rank && v; i++)
         if (ir_expr_eq(g->ctx, v->type->dim[i], t->dim[i]) != IR_YES)
-            v = grad_slice(g, v, i, ir_const(g->ctx, 0), t->dim[i]);
+            v = ir_slice_axis(g->b, v, i, ir_const(g->ctx, 0), t->dim[i]);
     grad_give(g, n, 0, v);
 }

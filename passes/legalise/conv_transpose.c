@@ -64,10 +64,7 @@ static struct ir_value *flipped_taps(const struct transposed *t, const int64_t *
         steps[i + 2] = ir_const(t->b->ctx, -t->strides[i]);
     }
     struct ir_value *v = t->weight;
-    return ir_build1(t->b, IR_slice, 1, &v,
-                     IR_ATTRS(ir_attr_exprs(IR_ATTR_starts, w->rank, starts),
-                              ir_attr_exprs(IR_ATTR_sizes, w->rank, sizes),
-                              ir_attr_exprs(IR_ATTR_steps, w->rank, steps)));
+    return ir_slice(t->b, v, starts, sizes, steps);
 }
 
 /* The convolution with stride 1 that starts `before` elements before x and has `out` positions: none, maybe, of
@@ -188,44 +185,10 @@ static struct ir_value *by_residues(const struct transposed *t)
     }
     if (!v || whole)
         return v;
-    return ir_build1(t->b, IR_slice, 1, &v,
-                     IR_ATTRS(ir_attr_exprs(IR_ATTR_starts, t->rank + 2, starts),
-                              ir_attr_exprs(IR_ATTR_sizes, t->rank + 2, sizes),
-                              ir_attr_exprs(IR_ATTR_steps, t->rank + 2, steps)));
+    return ir_slice(t->b, v, starts, sizes, steps);
 }
 
 /* -- Frames ------------------------------------------------------------------------------------------------- */
-
-/* v with zeros in front of an axis and behind it. */
-static struct ir_value *padded(struct ir_builder *b, struct ir_value *v, int axis, int64_t before, int64_t after)
-{
-    ir_expr first[TCC_MAX_RANK], last[TCC_MAX_RANK];
-    if (!v || (!before && !after))
-        return v;
-    for (int i = 0; i < v->type->rank; i++) {
-        first[i] = ir_const(b->ctx, i == axis ? before : 0);
-        last[i] = ir_const(b->ctx, i == axis ? after : 0);
-    }
-    return ir_build1(b, IR_pad, 1, &v,
-                     IR_ATTRS(ir_attr_exprs(IR_ATTR_before, v->type->rank, first),
-                              ir_attr_exprs(IR_ATTR_after, v->type->rank, last), ir_attr_s(IR_ATTR_mode, "constant")));
-}
-
-static struct ir_value *cut(struct ir_builder *b, struct ir_value *v, int axis, int64_t start, ir_expr size)
-{
-    ir_expr starts[TCC_MAX_RANK], sizes[TCC_MAX_RANK], steps[TCC_MAX_RANK];
-    if (!v)
-        return NULL;
-    for (int i = 0; i < v->type->rank; i++) {
-        starts[i] = ir_const(b->ctx, i == axis ? start : 0);
-        sizes[i] = i == axis ? size : v->type->dim[i];
-        steps[i] = ir_const(b->ctx, 1);
-    }
-    return ir_build1(b, IR_slice, 1, &v,
-                     IR_ATTRS(ir_attr_exprs(IR_ATTR_starts, v->type->rank, starts),
-                              ir_attr_exprs(IR_ATTR_sizes, v->type->rank, sizes),
-                              ir_attr_exprs(IR_ATTR_steps, v->type->rank, steps)));
-}
 
 /* Pieces of a frame; along one axis, without groups or dilation, where the result ends within the frames. */
 static int64_t frame_pieces(const struct transposed *t)
@@ -248,7 +211,8 @@ static struct ir_value *by_frames(const struct transposed *t)
     ir_expr o = w->dim[0], count = x->dim[2], all = ir_addc(ctx, count, pieces - 1);
     struct ir_value *in[2] = {ir_transpose_by(b, t->x, turn), NULL}, *sum = NULL;
     static const int64_t columns[3] = {1, 0, 2};
-    in[1] = padded(b, ir_transpose_by(b, t->weight, columns), 2, 0, pieces * s - t->taps[0]);
+    in[1] = ir_pad_axis(b, ir_transpose_by(b, t->weight, columns), NULL, 2, ir_const(ctx, 0),
+                        ir_const(ctx, pieces * s - t->taps[0]));
     if (!in[0] || !in[1])
         return NULL;
     in[1] = ir_reshape_to(b, in[1], 2, (ir_expr[]){w->dim[1], ir_mulc(ctx, o, pieces * s)});
@@ -258,18 +222,18 @@ static struct ir_value *by_frames(const struct transposed *t)
         return NULL;
     frames = ir_reshape_to(b, frames, 5, (ir_expr[]){x->dim[0], count, o, ir_const(ctx, pieces), ir_const(ctx, s)});
     for (int64_t k = 0; k < pieces; k++) {
-        struct ir_value *piece = cut(b, frames, 3, k, ir_const(ctx, 1));
+        struct ir_value *piece = ir_slice_axis(b, frames, 3, ir_const(b->ctx, k), ir_const(ctx, 1));
         if (!piece)
             return NULL;
         piece = ir_reshape_to(b, piece, 4, (ir_expr[]){x->dim[0], count, o, ir_const(ctx, s)});
-        piece = padded(b, piece, 1, k, pieces - 1 - k);
+        piece = ir_pad_axis(b, piece, NULL, 1, ir_const(ctx, k), ir_const(ctx, pieces - 1 - k));
         sum = sum && piece ? ir_binary(b, IR_add, sum, piece) : piece;
         if (!sum)
             return NULL;
     }
     sum = ir_transpose_by(b, sum, order);
-    return cut(b, ir_reshape_to(b, sum, 3, (ir_expr[]){x->dim[0], o, ir_mulc(ctx, all, s)}), 2, t->before[0],
-               t->shape[0]);
+    return ir_slice_axis(b, ir_reshape_to(b, sum, 3, (ir_expr[]){x->dim[0], o, ir_mulc(ctx, all, s)}), 2,
+                         ir_const(b->ctx, t->before[0]), t->shape[0]);
 }
 
 /* -- What can be rewritten ----------------------------------------------------------------------------------- */

@@ -48,8 +48,7 @@ static bool topk(struct pass_run *r, struct ir_builder *b, struct ir_node *n)
     const struct pass_machine *m = pass_opts(r)->machine;
     if (m && m->takes && m->takes(m, n, 0))
         return legalise_topk(b, n);
-    struct ir_value *k =
-        ir_build1(b, IR_dim, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, 1, &ir_attr(n, IR_ATTR_k)->e)));
+    struct ir_value *k = ir_dim_value(b, ir_attr(n, IR_ATTR_k)->e);
     struct ir_value *in[2] = {n->in[0].value, k};
     struct ir_attr user[3] = {ir_attr_user_i("axis", ir_get_i(n, IR_ATTR_axis, 0)),
                               ir_attr_user_i("largest", ir_get_i(n, IR_ATTR_largest, 1)),

@@ -14,8 +14,7 @@ static struct ir_value *scales(struct ir_builder *b, struct ir_value *x, int64_t
 {
     enum { LEAST = -127 };
     struct ir_value *top = ir_unary(b, IR_abs, x);
-    top = ir_build1(b, IR_reduce_max, 1, &top,
-                    IR_ATTRS(ir_attr_ints(IR_ATTR_axes, 1, &axis), ir_attr_i(IR_ATTR_keepdims, 1)));
+    top = ir_reduce(b, IR_reduce_max, top, 1, &axis, true);
     top = ir_build1(b, IR_cast, 1, &top,
                     IR_ATTRS(ir_attr_dtype(IR_ATTR_to, TCC_F8E8M0), ir_attr_s(IR_ATTR_round_mode, "down")));
     struct ir_value *by = ir_constant_f(b, TCC_F32, ldexp(1, -tcc_mx_exponent(to))),

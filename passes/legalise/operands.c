@@ -77,19 +77,6 @@ static struct ir_value *widened(struct ir_builder *b, struct ir_value *v, bool u
 
 /* -- f16 ---------------------------------------------------------------------------------------------- */
 
-/* The maximum over the axes of x from `axis` on. */
-static struct ir_value *maximum(struct ir_builder *b, struct ir_value *x, int axis)
-{
-    int64_t axes[TCC_MAX_RANK];
-    int n = 0;
-    for (int i = axis; x && i < x->type->rank; i++)
-        axes[n++] = i;
-    if (!x || !n)
-        return x;
-    return ir_build1(b, IR_reduce_max, 1, &x,
-                     IR_ATTRS(ir_attr_ints(IR_ATTR_axes, n, axes), ir_attr_i(IR_ATTR_keepdims, 0)));
-}
-
 static struct ir_value *with_number(struct ir_builder *b, enum ir_op op, struct ir_value *x, double y)
 {
     struct ir_value *number = x ? ir_constant_f(b, TCC_F32, y) : NULL;
@@ -105,7 +92,7 @@ static struct ir_value *largest(struct ir_builder *b, struct ir_value *x)
         return NULL;
     int rank = x->type->rank;
     struct ir_value *kept = ir_build1(b, IR_select, 3, choice, NULL);
-    return maximum(b, maximum(b, kept, rank > 2 ? 2 : rank > 1 ? 1 : 0), 0);
+    return ir_reduce_from(b, IR_reduce_max, ir_reduce_from(b, IR_reduce_max, kept, rank > 2 ? 2 : rank > 1 ? 1 : 0), 0);
 }
 
 /* Each reader of v widens it anew: as one value, f32 would be stored for them. */

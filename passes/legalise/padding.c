@@ -14,23 +14,19 @@ static struct ir_value *longer(struct ir_builder *b, struct ir_value *x, ir_expr
                                bool any_value)
 {
     struct ir_node *inner = x->def && x->def->op == IR_pad && ir_has_one_use(x) ? x->def : NULL;
-    struct ir_value *in[2] = {x, NULL};
+    struct ir_value *with;
     enum tcc_dtype d = (enum tcc_dtype)x->type->dtype;
-    int nin = 2;
     if (inner && any_value && strcmp(ir_get_s(inner, IR_ATTR_mode, "constant"), "constant") == 0) {
         for (int i = 0; i < x->type->rank; i++) {
             before[i] = ir_add(b->ctx, before[i], ir_attr(inner, IR_ATTR_before)->exprs[i]);
             after[i] = ir_add(b->ctx, after[i], ir_attr(inner, IR_ATTR_after)->exprs[i]);
         }
-        in[0] = inner->in[0].value;
-        nin = inner->nin;
-        in[1] = nin > 1 ? inner->in[1].value : NULL;
+        x = inner->in[0].value;
+        with = inner->nin > 1 ? inner->in[1].value : NULL;
     } else {
-        in[1] = tcc_is_float(d) ? ir_constant_f(b, d, 0) : ir_constant_i(b, d, 0);
+        with = tcc_is_float(d) ? ir_constant_f(b, d, 0) : ir_constant_i(b, d, 0);
     }
-    return ir_build1(b, IR_pad, nin, in,
-                     IR_ATTRS(ir_attr_exprs(IR_ATTR_before, x->type->rank, before),
-                              ir_attr_exprs(IR_ATTR_after, x->type->rank, after), ir_attr_s(IR_ATTR_mode, "constant")));
+    return ir_pad(b, x, with, before, after);
 }
 
 bool pass_is_padded(const struct ir_node *n)
@@ -92,10 +88,7 @@ static struct ir_value *gathered(struct ir_builder *b, const struct ir_node *n, 
         size[i] = i < 2 ? t->dim[i] : y->dim[i];
         step[i] = ir_const(b->ctx, i < 2 ? 1 : strides->ints[i - 2]);
     }
-    return ir_build1(b, IR_slice, 1, &x,
-                     IR_ATTRS(ir_attr_exprs(IR_ATTR_starts, t->rank, start),
-                              ir_attr_exprs(IR_ATTR_sizes, t->rank, size),
-                              ir_attr_exprs(IR_ATTR_steps, t->rank, step)));
+    return ir_slice(b, x, start, size, step);
 }
 
 struct ir_value *legalise_strided(struct pass_run *r, struct ir_builder *b, const struct ir_node *n)

@@ -18,9 +18,7 @@ static struct ir_value *random_key(struct ir_builder *b, const struct ir_node *n
 static struct ir_value *part(struct ir_builder *b, struct ir_value *key, int i)
 {
     ir_expr start = ir_const(b->ctx, i), one = ir_const(b->ctx, 1);
-    return ir_build1(b, IR_slice, 1, &key,
-                     IR_ATTRS(ir_attr_exprs(IR_ATTR_starts, 1, &start), ir_attr_exprs(IR_ATTR_sizes, 1, &one),
-                              ir_attr_exprs(IR_ATTR_steps, 1, &one)));
+    return ir_slice(b, key, &start, &one, &one);
 }
 
 static struct ir_value *number(struct ir_builder *b, uint64_t v)
@@ -81,9 +79,7 @@ struct ir_value *legalise_random(struct ir_builder *b, const struct ir_node *n)
     for (int i = 0; i < type->rank; i++)
         size = ir_mul(b->ctx, size, type->dim[i]);
     struct ir_value *key = random_key(b, n);
-    struct ir_value *index = ir_build1(b, IR_iota, 0, NULL,
-                                       IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, 1, &size), ir_attr_i(IR_ATTR_axis, 0),
-                                                ir_attr_dtype(IR_ATTR_to, TCC_U64)));
+    struct ir_value *index = ir_iota(b, 1, &size, 0, TCC_U64);
     struct ir_value *x = !key || !index               ? NULL
                          : n->op == IR_random_uniform ? uniform(b, index, key, type->dtype)
                                                       : normal(b, index, key);

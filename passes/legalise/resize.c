@@ -181,13 +181,6 @@ static void constant_taps(struct ir_builder *b, const struct axis *a, struct tap
 
 /* -- Whole factors: each element several times --------------------------------------------------------------- */
 
-static struct ir_value *numbers(struct ir_builder *b, int rank, const ir_expr *dims, enum tcc_dtype d)
-{
-    return ir_build1(
-        b, IR_iota, 0, NULL,
-        IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, rank, dims), ir_attr_i(IR_ATTR_axis, 0), ir_attr_dtype(IR_ATTR_to, d)));
-}
-
 /*
  * Does result o take element o / repeats? Of a length that is not known a few periods show it, where what lies where
  * does not depend on the length: f32 keeps the distances from a tie (1 / (2 factor) at least) up to 2^22 results. A
@@ -219,14 +212,14 @@ static int repeats_of(struct ir_ctx *ctx, const struct axis *a)
 static struct ir_value *repeated(struct ir_builder *b, const struct axis *a)
 {
     ir_expr dims[2] = {a->length, ir_const(b->ctx, a->repeats)};
-    return ir_reshape_to(b, numbers(b, 2, dims, TCC_I64), 1, &a->result);
+    return ir_reshape_to(b, ir_iota(b, 2, dims, 0, TCC_I64), 1, &a->result);
 }
 
 /* -- Sizes that are known only while running ------------------------------------------------------------------- */
 
 static struct ir_value *size_of(struct ir_builder *b, ir_expr e, enum tcc_dtype d)
 {
-    return ir_cast_to(b, ir_build1(b, IR_dim, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, 1, &e))), d);
+    return ir_cast_to(b, ir_dim_value(b, e), d);
 }
 
 static struct ir_value *with(struct ir_builder *b, enum ir_op op, struct ir_value *x, double c)
@@ -243,7 +236,7 @@ static struct ir_value *less_from(struct ir_builder *b, double c, struct ir_valu
 static struct ir_value *coordinates(struct ir_builder *b, const struct axis *a)
 {
     const char *how = coordinate_rule(a->n);
-    struct ir_value *x = numbers(b, 1, &a->result, TCC_F32);
+    struct ir_value *x = ir_iota(b, 1, &a->result, 0, TCC_F32);
     struct ir_value *from = size_of(b, a->length, TCC_F32), *to = size_of(b, a->result, TCC_F32);
     struct ir_value *scale =
         a->scale > 0 ? ir_constant_f(b, TCC_F32, (double)a->scale) : ir_binary(b, IR_div, to, from);
@@ -255,7 +248,7 @@ static struct ir_value *coordinates(struct ir_builder *b, const struct axis *a)
         return ir_binary(b, IR_div, x, scale);
     x = ir_binary(b, IR_div, with(b, IR_add, x, 0.5), scale);
     if (!strcmp(how, "tf_half_pixel_for_nn")) { /* an axis that keeps its size is not resized */
-        struct ir_value *numbers_result = numbers(b, 1, &a->result, TCC_F32);
+        struct ir_value *numbers_result = ir_iota(b, 1, &a->result, 0, TCC_F32);
         return ir_select(b, with(b, IR_eq, scale, 1), numbers_result, x);
     }
     x = with(b, IR_sub, x, 0.5);
@@ -328,8 +321,7 @@ static struct ir_value *along(struct ir_builder *b, const struct axis *a, int ax
     else
         computed_taps(b, a, &taps);
     for (int k = 0; k < ntaps; k++) {
-        struct ir_value *in[2] = {x, taps.at[k]};
-        struct ir_value *y = ir_build1(b, IR_gather, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis)));
+        struct ir_value *y = ir_gather(b, x, taps.at[k], axis);
         if (ntaps > 1)
             y = ir_binary(b, IR_mul, y, ir_reshape_to(b, taps.w[k], x->type->rank, dims));
         sum = sum ? ir_binary(b, IR_add, sum, y) : y;

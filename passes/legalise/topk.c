@@ -98,10 +98,7 @@ static struct ir_value *from_pieces(struct ir_builder *b, struct ir_value *posit
 {
     if (!positions)
         return NULL;
-    struct ir_value *piece =
-        ir_build1(b, IR_iota, 0, NULL,
-                  IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, positions->type->rank, positions->type->dim),
-                           ir_attr_i(IR_ATTR_axis, axis), ir_attr_dtype(IR_ATTR_to, TCC_I64)));
+    struct ir_value *piece = ir_iota(b, positions->type->rank, positions->type->dim, axis, TCC_I64);
     piece = ir_binary(b, IR_mul, piece, ir_constant_i(b, TCC_I64, size));
     return ir_binary(b, IR_add, positions, piece);
 }
@@ -150,10 +147,7 @@ static struct ir_value *backwards(struct ir_builder *b, struct ir_value *x, int 
         starts[i] = turned ? ir_sub(b->ctx, x->type->dim[i], ir_const(b->ctx, 1)) : ir_const(b->ctx, 0);
         steps[i] = ir_const(b->ctx, turned ? -1 : 1);
     }
-    return ir_build1(b, IR_slice, 1, &x,
-                     IR_ATTRS(ir_attr_exprs(IR_ATTR_starts, x->type->rank, starts),
-                              ir_attr_exprs(IR_ATTR_sizes, x->type->rank, x->type->dim),
-                              ir_attr_exprs(IR_ATTR_steps, x->type->rank, steps)));
+    return ir_slice(b, x, starts, x->type->dim, steps);
 }
 
 /* Does (x, at) stand before (y, other)? NaN is the largest; of equals the lower place comes first. */
@@ -184,10 +178,7 @@ static bool exchange(struct merged *m, int64_t distance, bool mirror)
     struct ir_value *w = backwards(b, v, m->axis + 1, count), *other = backwards(b, at, m->axis + 1, count);
     if (!w || !other)
         return false;
-    struct ir_value *half =
-        ir_build1(b, IR_iota, 0, NULL,
-                  IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, v->type->rank, v->type->dim),
-                           ir_attr_i(IR_ATTR_axis, m->axis + 1), ir_attr_dtype(IR_ATTR_to, TCC_I32)));
+    struct ir_value *half = ir_iota(b, v->type->rank, v->type->dim, m->axis + 1, TCC_I32);
     struct ir_value *is_equal = ir_binary(b, IR_eq, half, ir_constant_i(b, TCC_I32, 1));
     struct ir_value *stays = ir_binary(b, IR_xor, before(m, v, at, w, other), is_equal);
     m->v = together(m, ir_select(b, stays, v, w));
@@ -206,22 +197,6 @@ static bool sort_pieces(struct merged *m)
     return m->at != NULL;
 }
 
-/* The first k of x along the axis. */
-static struct ir_value *head(struct ir_builder *b, struct ir_value *x, int axis, ir_expr k)
-{
-    ir_expr starts[TCC_MAX_RANK], sizes[TCC_MAX_RANK], steps[TCC_MAX_RANK];
-    for (int i = 0; x && i < x->type->rank; i++) {
-        starts[i] = ir_const(b->ctx, 0);
-        sizes[i] = i == axis ? k : x->type->dim[i];
-        steps[i] = ir_const(b->ctx, 1);
-    }
-    return !x ? NULL
-              : ir_build1(b, IR_slice, 1, &x,
-                          IR_ATTRS(ir_attr_exprs(IR_ATTR_starts, x->type->rank, starts),
-                                   ir_attr_exprs(IR_ATTR_sizes, x->type->rank, sizes),
-                                   ir_attr_exprs(IR_ATTR_steps, x->type->rank, steps)));
-}
-
 /* By pieces of at most MOST elements, a power of two of them, which together are hardly longer than the row. */
 static bool merge_sort(struct ir_builder *b, const struct ir_node *n, struct ir_value *x, int axis, ir_expr k,
                        bool positions, struct sorted *s)
@@ -238,9 +213,7 @@ static bool merge_sort(struct ir_builder *b, const struct ir_node *n, struct ir_
     int rank = x->type->rank;
     memcpy(dims, x->type->dim, (size_t)rank * sizeof *dims);
     dims[axis] = ir_const(b->ctx, m.pieces * m.size);
-    m.at = ir_build1(b, IR_iota, 0, NULL,
-                     IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, rank, dims), ir_attr_i(IR_ATTR_axis, axis),
-                              ir_attr_dtype(IR_ATTR_to, TCC_I32)));
+    m.at = ir_iota(b, rank, dims, axis, TCC_I32);
     m.at = m.at ? ir_reshape_to(b, m.at, rank + 1, m.v->type->dim) : NULL;
     bool ok = m.at && sort_pieces(&m);
     for (int64_t half = 1; half < m.pieces && ok; half *= 2) {
@@ -251,8 +224,8 @@ static bool merge_sort(struct ir_builder *b, const struct ir_node *n, struct ir_
     }
     if (!ok)
         return false;
-    s->values = head(b, joined(b, m.v, axis), axis, k);
-    s->positions = positions ? head(b, joined(b, m.at, axis), axis, k) : NULL;
+    s->values = ir_slice_axis(b, joined(b, m.v, axis), axis, ir_const(b->ctx, 0), k);
+    s->positions = positions ? ir_slice_axis(b, joined(b, m.at, axis), axis, ir_const(b->ctx, 0), k) : NULL;
     s->positions = s->positions ? ir_cast_to(b, s->positions, TCC_I64) : NULL;
     return s->values && (s->positions || !positions);
 }

@@ -156,9 +156,7 @@ static struct ir_value *sum_along(struct rewrite *w, struct ir_value *v, int beh
 {
     int64_t axis = v->type->rank - 1 - behind, perm[TCC_MAX_RANK];
     v = ir_cast_to(&w->b, v, TCC_I32);
-    v = v ? ir_build1(&w->b, IR_reduce_sum, 1, &v,
-                      IR_ATTRS(ir_attr_ints(IR_ATTR_axes, 1, &axis), ir_attr_i(IR_ATTR_keepdims, 1)))
-          : NULL;
+    v = ir_reduce(&w->b, IR_reduce_sum, v, 1, &axis, true);
     if (!v || behind == to)
         return v;
     for (int i = 0; i < v->type->rank; i++)
@@ -210,21 +208,13 @@ static struct ir_value *padded(struct rewrite *w, const struct ir_node *n, struc
 {
     const struct ir_attr *before = ir_attr(n, IR_ATTR_before), *after = ir_attr(n, IR_ATTR_after);
     ir_expr lo[TCC_MAX_RANK], hi[TCC_MAX_RANK], nothing = ir_const(w->b.ctx, 0);
-    bool any = false;
     for (int i = 0; i < x->type->rank; i++) {
         lo[i] = i < 2 ? nothing : before->exprs[i - 2];
         hi[i] = i < 2 ? nothing : after->exprs[i - 2];
-        any |= !ir_is_value(lo[i], 0) || !ir_is_value(hi[i], 0);
         none[i] = nothing;
     }
-    if (!any)
-        return x;
-    struct ir_value *in[2] = {x, ir_cast_to(&w->b, zero, TCC_U8)};
-    return in[1] ? ir_build1(&w->b, IR_pad, 2, in,
-                             IR_ATTRS(ir_attr_exprs(IR_ATTR_before, x->type->rank, lo),
-                                      ir_attr_exprs(IR_ATTR_after, x->type->rank, hi),
-                                      ir_attr_s(IR_ATTR_mode, "constant")))
-                 : NULL;
+    zero = ir_cast_to(&w->b, zero, TCC_U8);
+    return zero ? ir_pad(&w->b, x, zero, lo, hi) : NULL;
 }
 
 /* A convolution of x by these, padded or not as n's is, or without padding; the bias may be NULL. */
@@ -246,14 +236,7 @@ static struct ir_value *convolve(struct rewrite *w, const struct ir_node *n, str
 /* Sum of a filter's elements, for each of them. */
 static struct ir_value *filter_sums(struct rewrite *w, struct ir_value *weights)
 {
-    int64_t axes[TCC_MAX_RANK];
-    struct ir_value *v = ir_cast_to(&w->b, weights, TCC_I32);
-    for (int i = 1; i < weights->type->rank; i++)
-        axes[i - 1] = i;
-    return v ? ir_build1(
-                   &w->b, IR_reduce_sum, 1, &v,
-                   IR_ATTRS(ir_attr_ints(IR_ATTR_axes, weights->type->rank - 1, axes), ir_attr_i(IR_ATTR_keepdims, 0)))
-             : NULL;
+    return ir_reduce_from(&w->b, IR_reduce_sum, ir_cast_to(&w->b, weights, TCC_I32), 1);
 }
 
 /* zw (sum of x in the window - zx K), what weights of a zero point have too much: the sum is one for all filters, a

@@ -89,7 +89,7 @@ static struct ir_value *restack(struct rewrite *w, const struct ir_node *stack, 
         if (!pieces[i])
             return NULL;
     }
-    return ir_build1(&w->b, IR_concat, stack->nin, pieces, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis)));
+    return ir_concat(&w->b, stack->nin, pieces, axis);
 }
 
 static struct ir_value *transpose_stack(struct rewrite *w, struct ir_node *n)
@@ -210,14 +210,6 @@ static struct ir_value *expand_under_map(struct rewrite *w, struct ir_node *n)
 
 /* -- slice, concat, pad --------------------------------------------------------------------------------- */
 
-static struct ir_value *build_slice(struct rewrite *w, struct ir_value *x, int rank, const ir_expr *starts,
-                                    const ir_expr *sizes, const ir_expr *steps)
-{
-    return ir_build1(&w->b, IR_slice, 1, &x,
-                     IR_ATTRS(ir_attr_exprs(IR_ATTR_starts, rank, starts), ir_attr_exprs(IR_ATTR_sizes, rank, sizes),
-                              ir_attr_exprs(IR_ATTR_steps, rank, steps)));
-}
-
 static bool whole_axis(const struct ir_node *slice, int axis)
 {
     return ir_is_value(ir_attr(slice, IR_ATTR_starts)->exprs[axis], 0) &&
@@ -248,7 +240,7 @@ static struct ir_value *slice_slice(struct rewrite *w, struct ir_node *n)
                            ir_mul(ctx, ir_attr(n, IR_ATTR_starts)->exprs[i], step));
         steps[i] = ir_mul(ctx, ir_attr(n, IR_ATTR_steps)->exprs[i], step);
     }
-    return build_slice(w, inner->in[0].value, rank, starts, ir_attr(n, IR_ATTR_sizes)->exprs, steps);
+    return ir_slice(&w->b, inner->in[0].value, starts, ir_attr(n, IR_ATTR_sizes)->exprs, steps);
 }
 
 /* What is taken lies in one operand for certain: slice that. */
@@ -275,7 +267,7 @@ static struct ir_value *slice_concat(struct rewrite *w, struct ir_node *n)
                 return NULL;
             memcpy(starts, ir_attr(n, IR_ATTR_starts)->exprs, (size_t)rank * sizeof *starts);
             starts[axis] = ir_sub(ctx, start, at);
-            return build_slice(w, x, rank, starts, ir_attr(n, IR_ATTR_sizes)->exprs, ir_attr(n, IR_ATTR_steps)->exprs);
+            return ir_slice(&w->b, x, starts, ir_attr(n, IR_ATTR_sizes)->exprs, ir_attr(n, IR_ATTR_steps)->exprs);
         }
         at = next;
     }
@@ -306,7 +298,7 @@ static struct ir_value *concat_flat(struct rewrite *w, struct ir_node *n)
         return NULL;
     if (flat.n == 1)
         return flat.at[0];
-    return ir_build1(&w->b, IR_concat, flat.n, flat.at, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis)));
+    return ir_concat(&w->b, flat.n, flat.at, axis);
 }
 
 /* Does n begin with all operands of m, a concat along the same axis, that stands before it? */
@@ -342,7 +334,7 @@ static struct ir_value *concat_prefix(struct rewrite *w, struct ir_node *n)
     VEC_PUSH(w->b.ctx, in, best->out[0]);
     for (int i = best->nin; i < n->nin; i++)
         VEC_PUSH(w->b.ctx, in, n->in[i].value);
-    return ir_build1(&w->b, IR_concat, in.n, in.at, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis)));
+    return ir_concat(&w->b, in.n, in.at, axis);
 }
 
 static struct ir_value *pad_nothing(struct rewrite *w, struct ir_node *n)
@@ -408,7 +400,7 @@ static struct ir_value *gather_one(struct rewrite *w, struct ir_node *n)
         sizes[i] = i == axis ? ir_const(ctx, 1) : t->dim[i];
         steps[i] = ir_const(ctx, 1);
     }
-    struct ir_value *taken = build_slice(w, x, t->rank, starts, sizes, steps);
+    struct ir_value *taken = ir_slice(&w->b, x, starts, sizes, steps);
     return taken && rewrite_has_result_type(n, taken) ? taken
            : taken                                    ? ir_reshape_to(&w->b, taken, out->rank, out->dim)
                                                       : NULL;

@@ -235,20 +235,6 @@ static struct ir_state *variable(const struct maker *k, const struct pair *p, ir
 
 /* -- Functions ---------------------------------------------------------------------------------------------------- */
 
-struct ir_value *pass_state_part(struct ir_builder *b, struct ir_value *x, int axis, ir_expr start, ir_expr size)
-{
-    ir_expr starts[TCC_MAX_RANK], sizes[TCC_MAX_RANK], steps[TCC_MAX_RANK];
-    int rank = x->type->rank;
-    for (int i = 0; i < rank; i++) {
-        starts[i] = i == axis ? start : ir_const(b->ctx, 0);
-        sizes[i] = i == axis ? size : x->type->dim[i];
-        steps[i] = ir_const(b->ctx, 1);
-    }
-    return ir_build1(b, IR_slice, 1, &x,
-                     IR_ATTRS(ir_attr_exprs(IR_ATTR_starts, rank, starts), ir_attr_exprs(IR_ATTR_sizes, rank, sizes),
-                              ir_attr_exprs(IR_ATTR_steps, rank, steps)));
-}
-
 static void drop_input(struct ir_func *f, int i)
 {
     struct ir_block *b = f->body;
@@ -345,7 +331,7 @@ static bool append(const struct maker *k, const struct pair *p, struct ir_func *
                      axis);
     struct ir_builder b = {.ctx = k->ctx, .func = f, .block = f->body, .before = f->body->first, .where = c->where};
     ir_expr zero = ir_const(k->ctx, 0), before = in->type->dim[axis], now = out->type->dim[axis];
-    struct ir_value *old = ir_read_state(&b, s), *past = pass_state_part(&b, old, axis, zero, before),
+    struct ir_value *old = ir_read_state(&b, s), *past = ir_slice_axis(&b, old, axis, zero, before),
                     *news[TCC_MAX_RANK * 2];
     struct ir_value **rest = c->nin <= TCC_MAX_RANK ? news : IR_NEWN(k->ctx, c->nin, struct ir_value *);
     for (int i = 1; i < c->nin; i++)
@@ -353,11 +339,11 @@ static bool append(const struct maker *k, const struct pair *p, struct ir_func *
     b.before = c;
     struct ir_attr along[] = {ir_attr_i(IR_ATTR_axis, axis), {0}};
     struct ir_value *fresh = c->nin == 2 ? rest[0] : ir_build1(&b, IR_concat, c->nin - 1, rest, along);
-    struct ir_value *behind = pass_state_part(&b, old, axis, now, ir_sub(k->ctx, s->type->dim[axis], now));
+    struct ir_value *behind = ir_slice_axis(&b, old, axis, now, ir_sub(k->ctx, s->type->dim[axis], now));
     struct ir_value *pieces[3] = {past, fresh, behind}, *next = ir_build1(&b, IR_concat, 3, pieces, along);
     if (!next || !ir_write_state(&b, s, next))
         return false;
-    struct ir_value *present = pass_state_part(&b, next, axis, zero, now);
+    struct ir_value *present = ir_slice_axis(&b, next, axis, zero, now);
     ir_replace_uses(in, past);
     ir_replace_uses(out, present);
     ir_remove(c);

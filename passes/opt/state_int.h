@@ -5,9 +5,6 @@
 
 #include "passes/pass.h"
 
-/* Elements [start, start + size) of x along the axis. */
-struct ir_value *pass_state_part(struct ir_builder *b, struct ir_value *x, int axis, ir_expr start, ir_expr size);
-
 /*
  * Where `out` stacks, along another axis than `axis`, what is appended to each part of input `in` by itself (keys and
  * values of a layer in one tensor): appends to `in` as a whole instead, makes the parts of that what was stacked, and

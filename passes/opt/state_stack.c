@@ -146,11 +146,11 @@ struct ir_value *pass_unstack(struct ir_func *f, struct ir_value *in, struct ir_
         rise(&s, s.joins[i]->in[1].value, first, before);
         news[i] = as_layer(&s, &b, s.joins[i]->in[1].value);
     }
-    struct ir_value *both[] = {in, ir_build1(&b, IR_concat, s.n, news, IR_ATTRS(ir_attr_i(IR_ATTR_axis, s.along)))};
-    struct ir_value *whole = ir_build1(&b, IR_concat, 2, both, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis)));
+    struct ir_value *both[] = {in, ir_concat(&b, s.n, news, s.along)};
+    struct ir_value *whole = ir_concat(&b, 2, both, axis);
     for (int i = 0; i < s.n && whole; i++) {
         struct ir_value *old = s.joins[i]->out[0];
-        struct ir_value *part = pass_state_part(&b, whole, s.along, ir_const(s.ctx, i), ir_const(s.ctx, 1));
+        struct ir_value *part = ir_slice_axis(&b, whole, s.along, ir_const(s.ctx, i), ir_const(s.ctx, 1));
         part = part && part->type != old->type ? ir_reshape_to(&b, part, old->type->rank, old->type->dim) : part;
         if (!part)
             return out;

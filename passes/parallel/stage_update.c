@@ -113,7 +113,7 @@ static struct ir_value *measured(struct stages *x, struct ir_builder *b, int sta
     if (!totals.squares)
         totals.squares = ir_constant_f(b, TCC_F32, 0);
     struct ir_value *both[] = {ir_reshape_to(b, totals.largest, 1, &one), ir_reshape_to(b, totals.squares, 1, &one)};
-    return ir_build1(b, IR_concat, 2, both, IR_ATTRS(ir_attr_i(IR_ATTR_axis, 0)));
+    return ir_concat(b, 2, both, 0);
 }
 
 static struct ir_func *make_measure(struct stages *x, int stage, int calls)
@@ -140,15 +140,8 @@ static struct ir_func *make_measure(struct stages *x, int stage, int calls)
 /* From f32[stages, 2] */
 static struct ir_value *column(struct stages *x, struct ir_builder *b, struct ir_value *all, int i, enum ir_op op)
 {
-    ir_expr starts[] = {ir_const(x->ctx, 0), ir_const(x->ctx, i)}, steps[] = {ir_const(x->ctx, 1), ir_const(x->ctx, 1)};
-    ir_expr sizes[] = {ir_const(x->ctx, x->o->partitions), ir_const(x->ctx, 1)};
-    struct ir_value *v =
-        ir_build1(b, IR_slice, 1, &all,
-                  IR_ATTRS(ir_attr_exprs(IR_ATTR_starts, 2, starts), ir_attr_exprs(IR_ATTR_sizes, 2, sizes),
-                           ir_attr_exprs(IR_ATTR_steps, 2, steps)));
-    return v ? ir_build1(b, op, 1, &v,
-                         IR_ATTRS(ir_attr_ints(IR_ATTR_axes, 2, (int64_t[]){0, 1}), ir_attr_i(IR_ATTR_keepdims, 0)))
-             : NULL;
+    struct ir_value *v = ir_slice_axis(b, all, 1, ir_const(x->ctx, i), ir_const(x->ctx, 1));
+    return ir_reduce_from(b, op, v, 0);
 }
 
 /* stage -1: what belongs to none. */

@@ -67,11 +67,6 @@ struct ir_value **cut_build_slice(struct rewriter *w, const struct cut_node *x, 
 
 /* -- By index ------------------------------------------------------------------------------------------------------ */
 
-static struct ir_value *number(struct rewriter *w, ir_expr e)
-{
-    return ir_build1(&w->b, IR_dim, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, 1, &e)));
-}
-
 /*
  * Indices of an axis of `whole` elements, of which this rank has `size`: those of its part, the first one for elements
  * of others (*here: is it this rank's?), and for indices outside the axis one outside the part, so that they fault on
@@ -81,8 +76,8 @@ static struct ir_value *own_index(struct rewriter *w, struct ir_value *index, ir
                                   struct ir_value **here)
 {
     struct ir_builder *b = &w->b;
-    struct ir_value *i = ir_cast_to(b, index, TCC_I64), *zero = ir_constant_i(b, TCC_I64, 0), *n = number(w, size),
-                    *all = number(w, whole);
+    struct ir_value *i = ir_cast_to(b, index, TCC_I64), *zero = ir_constant_i(b, TCC_I64, 0),
+                    *n = ir_dim_value(&w->b, size), *all = ir_dim_value(&w->b, whole);
     struct ir_value *sum = ir_binary(b, IR_add, i, all);
     i = ir_select(&w->b, ir_binary(b, IR_lt, i, zero), sum, i);
     struct ir_value *own = ir_binary(b, IR_sub, i, cut_offset(w, size));

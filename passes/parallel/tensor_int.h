@@ -101,8 +101,6 @@ struct ir_value *cut_reduce_scatter(struct rewriter *w, struct ir_value *v, stru
 /* What is cut along one axis cut along another, by all-to-all; can it be? */
 bool cut_recuts(const struct rewriter *w, ir_type whole, struct cut from, struct cut to);
 struct ir_value *cut_recut(struct rewriter *w, struct ir_value *part, struct cut from, struct cut to);
-/* Elements [start, start + size) of an axis. */
-struct ir_value *cut_slice_axis(struct rewriter *w, struct ir_value *v, int axis, ir_expr start, ir_expr size);
 /* This rank's first index of an axis that is cut in one block of parts of that size: i64[]. */
 struct ir_value *cut_offset(struct rewriter *w, ir_expr size);
 /* The part of what is `whole` with padding that a reduction to `kind` can add up or compare; itself where there is

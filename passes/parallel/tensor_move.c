@@ -16,7 +16,7 @@ static ir_expr count(const struct rewriter *w)
 struct ir_value *cut_offset(struct rewriter *w, ir_expr size)
 {
     ir_expr at = ir_mul(w->ctx, w->rank, size);
-    return ir_build1(&w->b, IR_dim, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, 1, &at)));
+    return ir_dim_value(&w->b, at);
 }
 
 /* The dims with axis `c.axis` as [outer, parts, part]; the first two only if they are `with`. Returns their number. */
@@ -37,36 +37,13 @@ static int split_dims(struct rewriter *w, ir_type whole, struct cut c, bool part
     return n;
 }
 
-struct ir_value *cut_slice_axis(struct rewriter *w, struct ir_value *v, int axis, ir_expr start, ir_expr size)
-{
-    ir_expr starts[TCC_MAX_RANK], sizes[TCC_MAX_RANK], steps[TCC_MAX_RANK];
-    int rank = v->type->rank;
-    for (int i = 0; i < rank; i++) {
-        starts[i] = i == axis ? start : ir_const(w->ctx, 0);
-        sizes[i] = i == axis ? size : v->type->dim[i];
-        steps[i] = ir_const(w->ctx, 1);
-    }
-    return ir_build1(&w->b, IR_slice, 1, &v,
-                     IR_ATTRS(ir_attr_exprs(IR_ATTR_starts, rank, starts), ir_attr_exprs(IR_ATTR_sizes, rank, sizes),
-                              ir_attr_exprs(IR_ATTR_steps, rank, steps)));
-}
-
 /* -- Axes that the ranks do not divide -- */
 
 /* The whole with zeros behind, as much as the ranks have room for. */
 static struct ir_value *with_padding(struct rewriter *w, struct ir_value *whole, struct cut c)
 {
-    ir_expr before[TCC_MAX_RANK], after[TCC_MAX_RANK];
-    int rank = whole->type->rank;
-    int64_t more = cut_padding(w->plan, whole->type->dim[c.axis], c);
-    for (int i = 0; i < rank; i++) {
-        before[i] = ir_const(w->ctx, 0);
-        after[i] = ir_const(w->ctx, i == c.axis ? more : 0);
-    }
-    return !more ? whole
-                 : ir_build1(&w->b, IR_pad, 1, &whole,
-                             IR_ATTRS(ir_attr_exprs(IR_ATTR_before, rank, before),
-                                      ir_attr_exprs(IR_ATTR_after, rank, after), ir_attr_s(IR_ATTR_mode, "constant")));
+    ir_expr more = ir_const(w->ctx, cut_padding(w->plan, whole->type->dim[c.axis], c));
+    return ir_pad_axis(&w->b, whole, NULL, c.axis, ir_const(w->ctx, 0), more);
 }
 
 struct ir_value *cut_neutral(struct rewriter *w, struct ir_value *part, ir_type whole, struct cut c, enum cut_kind kind)
@@ -76,9 +53,7 @@ struct ir_value *cut_neutral(struct rewriter *w, struct ir_value *part, ir_type 
     int n = 0;
     if (!cut_padding(w->plan, whole->dim[c.axis], c))
         return part;
-    struct ir_value *i = ir_build1(b, IR_iota, 0, NULL,
-                                   IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, 1, &size), ir_attr_i(IR_ATTR_axis, 0),
-                                            ir_attr_dtype(IR_ATTR_to, TCC_I64)));
+    struct ir_value *i = ir_iota(b, 1, &size, 0, TCC_I64);
     i = ir_binary(b, IR_add, i, cut_offset(w, size));
     struct ir_value *real = ir_binary(b, IR_lt, i, ir_constant_i(b, TCC_I64, ir_const_or(whole->dim[c.axis], 0)));
     dims[n++] = size;
@@ -105,7 +80,8 @@ struct ir_value *cut_take_part(struct rewriter *w, struct ir_value *whole, struc
     }
     if (ir_is_value(c.outer, 1)) {
         struct ir_value *v = with_padding(w, whole, c);
-        return v ? cut_slice_axis(w, v, c.axis, ir_mul(w->ctx, w->rank, type->dim[c.axis]), type->dim[c.axis]) : NULL;
+        return v ? ir_slice_axis(&w->b, v, c.axis, ir_mul(w->ctx, w->rank, type->dim[c.axis]), type->dim[c.axis])
+                 : NULL;
     }
     ir_expr blocks[TCC_MAX_RANK + 2];
     int n = split_dims(w, whole->type, c, false, blocks);
@@ -116,7 +92,7 @@ struct ir_value *cut_take_part(struct rewriter *w, struct ir_value *whole, struc
     }
     blocks[c.axis + 1] = ir_mul(w->ctx, part, count(w));
     struct ir_value *v = ir_reshape_to(&w->b, whole, n, blocks);
-    v = v ? cut_slice_axis(w, v, c.axis + 1, ir_mul(w->ctx, w->rank, part), part) : NULL;
+    v = v ? ir_slice_axis(&w->b, v, c.axis + 1, ir_mul(w->ctx, w->rank, part), part) : NULL;
     return ir_reshape_to(&w->b, v, type->rank, type->dim);
 }
 
@@ -193,7 +169,7 @@ struct ir_value *cut_all_gather(struct rewriter *w, struct ir_value *part, ir_ty
         ir_build1(&w->b, IR_all_gather, 1, &part, IR_ATTRS(group_of(), ir_attr_i(IR_ATTR_count, w->parts)));
     v = parts_home(w, v, part->type, c);
     return v && cut_padding(w->plan, whole->dim[c.axis], c)
-               ? cut_slice_axis(w, v, c.axis, ir_const(w->ctx, 0), whole->dim[c.axis])
+               ? ir_slice_axis(&w->b, v, c.axis, ir_const(w->ctx, 0), whole->dim[c.axis])
                : v;
 }
 

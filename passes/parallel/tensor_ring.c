@@ -20,7 +20,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "passes/grad/grad.h"
+#include "passes/attention.h"
 
 struct ring {
     struct rewriter *w;
@@ -56,10 +56,8 @@ static struct ir_value *hide_padding(struct ring *r, ir_expr first)
     struct rewriter *w = r->w;
     struct ir_builder *b = &w->b;
     ir_expr one = ir_const(w->ctx, 1), dims[] = {one, one, one, r->part};
-    struct ir_value *i = ir_build1(b, IR_iota, 0, NULL,
-                                   IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, 4, dims), ir_attr_i(IR_ATTR_axis, 3),
-                                            ir_attr_dtype(IR_ATTR_to, TCC_I64)));
-    struct ir_value *at = ir_build1(b, IR_dim, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, 1, &first)));
+    struct ir_value *i = ir_iota(b, 4, dims, 3, TCC_I64);
+    struct ir_value *at = ir_dim_value(b, first);
     int64_t keys = ir_const_or(r->x->n->in[1].value->type->dim[2], 0);
     i = ir_binary(b, IR_add, i, at);
     return hide_unless(r, ir_binary(b, IR_lt, i, ir_constant_i(b, TCC_I64, keys)));
@@ -70,16 +68,11 @@ static struct ir_value *columns_of(struct ring *r, struct ir_value *mask, ir_exp
 {
     struct rewriter *w = r->w;
     int last = mask->type->rank - 1;
-    ir_expr before[TCC_MAX_RANK], after[TCC_MAX_RANK];
-    for (int i = 0; i <= last; i++)
-        before[i] = after[i] = ir_const(w->ctx, 0);
-    after[last] = ir_sub(w->ctx, ir_mulc(w->ctx, r->part, w->parts), mask->type->dim[last]);
-    struct ir_value *in[] = {mask, ir_constant_f(&w->b, (enum tcc_dtype)mask->type->dtype, -INFINITY)};
+    ir_expr behind = ir_sub(w->ctx, ir_mulc(w->ctx, r->part, w->parts), mask->type->dim[last]);
+    struct ir_value *never = ir_constant_f(&w->b, (enum tcc_dtype)mask->type->dtype, -INFINITY);
     if (r->padded)
-        mask = ir_build1(&w->b, IR_pad, 2, in,
-                         IR_ATTRS(ir_attr_exprs(IR_ATTR_before, last + 1, before),
-                                  ir_attr_exprs(IR_ATTR_after, last + 1, after), ir_attr_s(IR_ATTR_mode, "constant")));
-    return mask ? cut_slice_axis(w, mask, last, first, r->part) : NULL;
+        mask = ir_pad_axis(&w->b, mask, never, last, ir_const(w->ctx, 0), behind);
+    return ir_slice_axis(&w->b, mask, last, first, r->part);
 }
 
 static struct ir_value *both(struct ir_builder *b, struct ir_value *x, struct ir_value *y)
@@ -128,22 +121,12 @@ static struct ir_node *at_step(struct ring *r, enum ir_op op, int t)
     return ir_build(&b, op, r->tensors + (in[r->tensors] != NULL), in, attrs);
 }
 
-static struct ir_value *column(struct rewriter *w, struct ir_value *v)
-{
-    ir_expr dims[4];
-    if (!v)
-        return NULL;
-    memcpy(dims, v->type->dim, 3 * sizeof *dims);
-    dims[3] = ir_const(w->ctx, 1);
-    return ir_reshape_to(&w->b, v, 4, dims);
-}
-
 /* How many keys of a step have the largest number of their row. NULL where there is no mask. */
 static struct ir_value *count_keys(struct ring *r, const struct ir_node *n, bool causal)
 {
     if (r->x->n->nin <= r->tensors)
         return NULL;
-    return grad_attention_ties(&r->w->b, n->in[r->tensors].value, r->part, r->part, causal, n->out[1]);
+    return attention_ties(&r->w->b, n->in[r->tensors].value, r->part, r->part, causal, n->out[1]);
 }
 
 /* The results of two sets of keys as that of both, by the logarithms of their rows' sums, and their counts. */
@@ -158,13 +141,13 @@ static bool join(struct rewriter *w, struct ir_value *const *more, struct ir_val
         struct ir_value *none = ir_constant_f(b, (enum tcc_dtype)count->type->dtype, 0);
         out[2] = ir_binary(b, IR_add, of_old, of_new);
         struct ir_value *some = ir_binary(b, IR_gt, out[2], none);
-        struct ir_value *hidden = ir_binary(b, IR_and, grad_attention_hidden(b, most), some);
+        struct ir_value *hidden = ir_binary(b, IR_and, attention_hidden(b, most), some);
         old = ir_select(b, hidden, of_old, old);
         new = ir_select(b, hidden, of_new, new);
     }
     struct ir_value *sum = ir_binary(b, IR_add, old, new);
-    struct ir_value *first = ir_binary(b, IR_mul, out[0], column(w, ir_binary(b, IR_div, old, sum)));
-    struct ir_value *scale = column(w, ir_binary(b, IR_div, new, sum));
+    struct ir_value *first = ir_binary(b, IR_mul, out[0], attention_column(&w->b, ir_binary(b, IR_div, old, sum)));
+    struct ir_value *scale = attention_column(&w->b, ir_binary(b, IR_div, new, sum));
     struct ir_value *second = ir_binary(b, IR_mul, ir_cast_to(b, more[0], (enum tcc_dtype)out[0]->type->dtype), scale);
     out[0] = ir_binary(b, IR_add, first, second);
     out[1] = ir_binary(b, IR_add, most, ir_unary(b, IR_log, sum));
@@ -179,7 +162,7 @@ static struct ir_value *put_nan(struct ring *r, struct ir_value *const *out)
     if (r->x->n->nin <= r->tensors || strcmp(ir_get_s(r->x->n, IR_ATTR_mode, "zero"), "nan"))
         return out[0];
     struct ir_value *none = ir_constant_f(b, (enum tcc_dtype)out[2]->type->dtype, 0);
-    struct ir_value *hidden = column(r->w, ir_binary(b, IR_eq, out[2], none));
+    struct ir_value *hidden = attention_column(&r->w->b, ir_binary(b, IR_eq, out[2], none));
     return ir_select(b, hidden, ir_constant_f(b, dtype, NAN), out[0]);
 }
 

@@ -217,9 +217,7 @@ static struct ir_value *as_matrix(struct ir_builder *b, const struct base_weight
             step = ir_const(b->ctx, 1), shape[] = {ir_const(b->ctx, w->layer.out), ir_const(b->ctx, w->layer.in)};
     if (w->count * w->size > count) {
         x = ir_reshape_to(b, x, 1, &flat);
-        x = ir_build1(b, IR_slice, 1, &x,
-                      IR_ATTRS(ir_attr_exprs(IR_ATTR_starts, 1, &start), ir_attr_exprs(IR_ATTR_sizes, 1, &size),
-                               ir_attr_exprs(IR_ATTR_steps, 1, &step)));
+        x = ir_slice(b, x, &start, &size, &step);
     }
     return ir_reshape_to(b, x, 2, shape);
 }

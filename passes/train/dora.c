@@ -53,8 +53,7 @@ struct ir_value *dora_factor(struct ir_builder *b, const struct dense *d, const 
     w = d->by_input ? ir_transpose_by(b, w, turn) : matrix(b, w);
     struct ir_value *whole = ir_unary(b, IR_stop_gradient, ir_binary(b, IR_add, w, ba));
     struct ir_value *square = ir_binary(b, IR_mul, whole, whole);
-    struct ir_value *sum = ir_build1(b, IR_reduce_sum, 1, &square,
-                                     IR_ATTRS(ir_attr_ints(IR_ATTR_axes, 1, axis), ir_attr_i(IR_ATTR_keepdims, 0)));
+    struct ir_value *sum = ir_reduce(b, IR_reduce_sum, square, 1, axis, false);
     struct ir_value *norm = ir_unary(b, IR_sqrt, sum);
     return norm ? ir_binary(b, IR_div, p->magnitude,
                             ir_reshape_to(b, norm, p->magnitude->type->rank, p->magnitude->type->dim))

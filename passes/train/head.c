@@ -186,18 +186,13 @@ static bool no_value(struct ir_func *f, const char *name)
 /* Features of samples [N, F, ...]: means over what lies behind F. */
 static struct ir_value *features(struct ir_builder *b, struct ir_value *x)
 {
-    int64_t axes[TCC_MAX_RANK];
-    for (int i = 2; i < x->type->rank; i++)
-        axes[i - 2] = i;
     if (x->type->rank == 2)
         return x;
-    struct ir_value *sum =
-        ir_build1(b, IR_reduce_sum, 1, &x,
-                  IR_ATTRS(ir_attr_ints(IR_ATTR_axes, x->type->rank - 2, axes), ir_attr_i(IR_ATTR_keepdims, 0)));
+    struct ir_value *sum = ir_reduce_from(b, IR_reduce_sum, x, 2);
     ir_expr n = ir_const(b->ctx, 1);
     for (int i = 2; i < x->type->rank; i++)
         n = ir_mul(b->ctx, n, x->type->dim[i]);
-    struct ir_value *count = ir_build1(b, IR_dim, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, 1, &n)));
+    struct ir_value *count = ir_dim_value(b, n);
     return ir_binary(b, IR_div, sum, count ? ir_cast_to(b, count, (enum tcc_dtype)x->type->dtype) : NULL);
 }
 

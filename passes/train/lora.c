@@ -245,14 +245,6 @@ static struct ir_value *dropped(struct adding *g, struct ir_builder *b, struct i
     return ir_select(b, stays, larger, ir_constant_f(b, TCC_F32, 0));
 }
 
-static struct ir_value *product(struct ir_builder *b, struct ir_value *x, struct ir_value *w, int64_t trans_a)
-{
-    struct ir_value *in[] = {x, w};
-    return ir_build1(b, IR_matmul, 2, in,
-                     IR_ATTRS(ir_attr_i(IR_ATTR_trans_a, trans_a), ir_attr_i(IR_ATTR_trans_b, 1),
-                              ir_attr_dtype(IR_ATTR_to, TCC_F32)));
-}
-
 /* The layer's convolution with another weight, and without a bias. */
 static struct ir_value *convolution(struct ir_builder *b, const struct ir_node *like, struct ir_value *x,
                                     struct ir_value *w)
@@ -314,9 +306,9 @@ static struct ir_value *summed(struct adding *g, struct ir_builder *b, const str
 struct ir_value *lora_delta(struct ir_builder *b, const struct dense *d, struct ir_value *x, struct ir_value *first,
                             struct ir_value *second)
 {
-    struct ir_value *low =
-        d->conv ? convolution(b, d->node, x, first) : product(b, x, first, ir_get_i(d->node, IR_ATTR_trans_a, 0));
-    return !low ? NULL : d->conv ? mix(b, low, second) : product(b, low, second, 0);
+    struct ir_value *low = d->conv ? convolution(b, d->node, x, first)
+                                   : ir_matmul(b, x, first, ir_get_i(d->node, IR_ATTR_trans_a, 0), true, TCC_F32);
+    return !low ? NULL : d->conv ? mix(b, low, second) : ir_matmul(b, low, second, 0, true, TCC_F32);
 }
 
 struct ir_value *lora_hold(struct ir_builder *b, struct ir_value *y)

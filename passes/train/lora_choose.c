@@ -108,8 +108,7 @@ static struct ir_tensor *stacked_wholes(struct ir_ctx *ctx, const struct whole *
 
 static struct ir_value *chosen(struct ir_builder *b, struct ir_tensor *t, struct ir_value *which)
 {
-    struct ir_value *in[] = {ir_constant(b, t), which};
-    return ir_build1(b, IR_gather, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, 0)));
+    return ir_gather(b, ir_constant(b, t), which, 0);
 }
 
 static bool add_choice(struct ir_func *f, const struct choice *c, int n, struct ir_value *which)

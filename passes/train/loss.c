@@ -18,22 +18,10 @@
 #include "passes/grad/grad.h"
 #include "base/mutant.h"
 
-struct ir_value *loss_sum(struct loss_build *l, struct ir_value *x, int first)
-{
-    int64_t axes[TCC_MAX_RANK];
-    int n = 0;
-    if (!x || x->type->rank <= first)
-        return x;
-    for (int i = first; i < x->type->rank; i++)
-        axes[n++] = i;
-    return ir_build1(l->b, IR_reduce_sum, 1, &x,
-                     IR_ATTRS(ir_attr_ints(IR_ATTR_axes, n, axes), ir_attr_i(IR_ATTR_keepdims, 0)));
-}
-
 /* Over all axes, to rank 0. */
 static struct ir_value *total(struct loss_build *l, struct ir_value *x)
 {
-    return loss_sum(l, x, 0);
+    return ir_reduce_from(l->b, IR_reduce_sum, x, 0);
 }
 
 static struct ir_value *size_value(struct loss_build *l, ir_expr n)
@@ -41,7 +29,7 @@ static struct ir_value *size_value(struct loss_build *l, ir_expr n)
     int64_t known;
     if (ir_is_const(n, &known))
         return num(l, (double)known);
-    return ir_cast_to(l->b, ir_build1(l->b, IR_dim, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, 1, &n))), l->dtype);
+    return ir_cast_to(l->b, ir_dim_value(l->b, n), l->dtype);
 }
 
 /* How many elements a value of that type has, but for axis `without` (-1: all); of x's type, rank 0. */
@@ -210,7 +198,7 @@ static struct ir_value *safe_labels(struct loss_build *l, struct ir_value *t, st
 {
     ir_expr classes = l->x->type->dim[l->axis];
     struct ir_value *zero = ir_constant_i(l->b, TCC_I64, 0);
-    struct ir_value *outside = ir_build1(l->b, IR_dim, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, 1, &classes)));
+    struct ir_value *outside = ir_dim_value(l->b, classes);
     return choose(l, counts, choose(l, op2(l, IR_lt, t, zero), outside, t), zero);
 }
 
@@ -227,11 +215,8 @@ static struct ir_value *row_weights(struct loss_build *l, struct ir_value *weigh
     if (!weights)
         return ir_cast_to(l->b, counts, l->dtype);
     ir_expr n = weights->type->dim[l->axis];
-    struct ir_value *in[] = {ir_reshape_to(l->b, weights, 1, &n), at};
-    if (!in[0] || !at)
-        return NULL;
-    struct ir_value *zero = num(l, 0);
-    return choose(l, counts, ir_build1(l->b, IR_gather, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, 0))), zero);
+    struct ir_value *list = ir_reshape_to(l->b, weights, 1, &n), *zero = num(l, 0);
+    return choose(l, counts, ir_gather(l->b, list, at, 0), zero);
 }
 
 /* iota along the class axis == label: x's dims. */
@@ -240,9 +225,7 @@ static struct ir_value *is_label(struct loss_build *l, struct ir_value *t)
     ir_expr dims[TCC_MAX_RANK];
     for (int i = 0; i < l->rank; i++)
         dims[i] = i == l->axis ? l->x->type->dim[i] : ir_const(l->b->ctx, 1);
-    struct ir_value *iota = ir_build1(l->b, IR_iota, 0, NULL,
-                                      IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, l->rank, dims),
-                                               ir_attr_i(IR_ATTR_axis, l->axis), ir_attr_dtype(IR_ATTR_to, TCC_I64)));
+    struct ir_value *iota = ir_iota(l->b, l->rank, dims, l->axis, TCC_I64);
     return op2(l, IR_eq, iota, t);
 }
 

@@ -53,7 +53,7 @@ static inline struct ir_value *
 reduce(struct loss_build *l, enum ir_op op, struct ir_value *x, int axis)
 {
     int64_t axes[1] = {axis};
-    return ir_build1(l->b, op, 1, &x, IR_ATTRS(ir_attr_ints(IR_ATTR_axes, 1, axes), ir_attr_i(IR_ATTR_keepdims, 1)));
+    return ir_reduce(l->b, op, x, 1, axes, true);
 }
 
 /* The target in x's type. */
@@ -65,8 +65,6 @@ wanted(struct loss_build *l)
 
 /* False, after a diagnostic with both types. */
 bool loss_wrong(struct loss_build *l, const char *what);
-/* Sums over the axes from `first` on; to rank `first`. */
-struct ir_value *loss_sum(struct loss_build *l, struct ir_value *x, int first);
 /* The value from each element's loss; slopes: by x, or NULL: to be differentiated. */
 bool loss_elements(struct loss_build *l, struct ir_value *each, struct ir_value *slopes);
 bool loss_values_fit(struct loss_build *l);

@@ -23,30 +23,10 @@ struct ctc {
     struct ir_value *scores;            /* [time, n, L] */
 };
 
-static struct ir_value *slice(struct loss_build *l, struct ir_value *x, int axis, ir_expr start, ir_expr size)
-{
-    ir_expr starts[TCC_MAX_RANK], sizes[TCC_MAX_RANK], steps[TCC_MAX_RANK];
-
-    for (int i = 0; i < x->type->rank; i++) {
-        starts[i] = i == axis ? start : ir_const(l->b->ctx, 0);
-        sizes[i] = i == axis ? size : x->type->dim[i];
-        steps[i] = ir_const(l->b->ctx, 1);
-    }
-    return ir_build1(l->b, IR_slice, 1, &x,
-                     IR_ATTRS(ir_attr_exprs(IR_ATTR_starts, x->type->rank, starts),
-                              ir_attr_exprs(IR_ATTR_sizes, x->type->rank, sizes),
-                              ir_attr_exprs(IR_ATTR_steps, x->type->rank, steps)));
-}
-
 static struct ir_value *join(struct loss_build *l, int axis, struct ir_value *x, struct ir_value *y)
 {
     struct ir_value *in[] = {x, y};
-    return ir_build1(l->b, IR_concat, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis)));
-}
-
-static struct ir_value *expand(struct loss_build *l, struct ir_value *x, int rank, const ir_expr *dims)
-{
-    return ir_build1(l->b, IR_expand, 1, &x, IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, rank, dims)));
+    return ir_concat(l->b, 2, in, axis);
 }
 
 /* x [n, L], moved `by` states on; NEVER comes in. */
@@ -54,8 +34,8 @@ static struct ir_value *shift(struct ctc *c, struct ir_value *x, int by)
 {
     struct loss_build *l = c->l;
     ir_expr k = ir_const(l->b->ctx, by), dims[2] = {c->n, k};
-    struct ir_value *never = expand(l, num(l, NEVER), 2, dims);
-    return join(l, 1, never, slice(l, x, 1, ir_const(l->b->ctx, 0), ir_sub(l->b->ctx, c->states, k)));
+    struct ir_value *never = ir_expand_to(l->b, num(l, NEVER), 2, dims);
+    return join(l, 1, never, ir_slice_axis(l->b, x, 1, ir_const(l->b->ctx, 0), ir_sub(l->b->ctx, c->states, k)));
 }
 
 static struct ir_value *pick(struct loss_build *l, struct ir_value *from, struct ir_value *at, int axis)
@@ -75,14 +55,14 @@ static bool extend(struct ctc *c)
     struct ir_value *counts = op2(l, IR_ge, c->target, zero);
     struct ir_value *safe = choose(l, counts, c->target, blank);
     struct ir_value *safe_shaped = ir_reshape_to(b, safe, 3, column);
-    struct ir_value *pairs = join(l, 2, expand(l, blank, 3, column), safe_shaped);
+    struct ir_value *pairs = join(l, 2, ir_expand_to(l->b, blank, 3, column), safe_shaped);
 
     c->lengths = reduce(l, IR_reduce_sum, ir_cast_to(b, counts, TCC_I64), 1);
-    struct ir_value *expand_blank = expand(l, blank, 2, last);
+    struct ir_value *expand_blank = ir_expand_to(l->b, blank, 2, last);
     c->extended = join(l, 1, ir_reshape_to(b, pairs, 2, flat), expand_blank);
     ir_expr first[2] = {c->n, two};
-    struct ir_value *more = slice(l, c->extended, 1, ir_const(b->ctx, 0), ir_sub(b->ctx, c->states, two));
-    struct ir_value *before = join(l, 1, expand(l, blank, 2, first), more);
+    struct ir_value *more = ir_slice_axis(l->b, c->extended, 1, ir_const(b->ctx, 0), ir_sub(b->ctx, c->states, two));
+    struct ir_value *before = join(l, 1, ir_expand_to(l->b, blank, 2, first), more);
     struct ir_value *other = op2(l, IR_ne, c->extended, blank);
     c->skips = op2(l, IR_and, op2(l, IR_ne, c->extended, before), other);
     return c->lengths && c->extended && c->skips;
@@ -95,7 +75,7 @@ static bool score(struct ctc *c)
     struct ir_value *shifted = op2(l, IR_sub, l->x, reduce(l, IR_reduce_max, l->x, 2));
     struct ir_value *log_sum = op1(l, IR_log, reduce(l, IR_reduce_sum, op1(l, IR_exp, shifted), 2));
     ir_expr row[3] = {c->n, ir_const(l->b->ctx, 1), c->states}, all[3] = {c->n, c->time, c->states};
-    struct ir_value *at = expand(l, ir_reshape_to(l->b, c->extended, 3, row), 3, all);
+    struct ir_value *at = ir_expand_to(l->b, ir_reshape_to(l->b, c->extended, 3, row), 3, all);
     struct ir_value *picked = pick(l, op2(l, IR_sub, shifted, log_sum), at, 2);
     int64_t order[3] = {1, 0, 2};
     c->scores = ir_build1(l->b, IR_transpose, 1, &picked, IR_ATTRS(ir_attr_ints(IR_ATTR_perm, 3, order)));
@@ -104,8 +84,7 @@ static bool score(struct ctc *c)
 
 static struct ir_value *at_time(struct ctc *c, struct ir_value *t)
 {
-    struct ir_value *in[] = {c->scores, t};
-    return ir_build1(c->l->b, IR_gather, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, 0)));
+    return ir_gather(c->l->b, c->scores, t, 0);
 }
 
 static struct ir_value *advance(struct ctc *c, struct ir_value *alpha, struct ir_value *t)
@@ -127,9 +106,7 @@ static struct ir_value *begin(struct ctc *c)
 {
     struct loss_build *l = c->l;
     ir_expr dims[2] = {c->n, c->states};
-    struct ir_value *iota = ir_build1(l->b, IR_iota, 0, NULL,
-                                      IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, 2, dims), ir_attr_i(IR_ATTR_axis, 1),
-                                               ir_attr_dtype(IR_ATTR_to, TCC_I64)));
+    struct ir_value *iota = ir_iota(l->b, 2, dims, 1, TCC_I64);
     struct ir_value *start = op2(l, IR_le, iota, ir_constant_i(l->b, TCC_I64, 1));
     struct ir_value *never = num(l, NEVER);
     return choose(l, start, at_time(c, ir_constant_i(l->b, TCC_I64, 0)), never);
@@ -139,7 +116,7 @@ static struct ir_value *run(struct ctc *c)
 {
     struct ir_builder *b = c->l->b, outside = *b;
     ir_expr steps = ir_sub(b->ctx, c->time, ir_const(b->ctx, 1));
-    struct ir_value *trip = ir_build1(b, IR_dim, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, 1, &steps)));
+    struct ir_value *trip = ir_dim_value(b, steps);
     struct ir_value *first = begin(c), *in[3] = {trip, NULL, first};
     if (!trip || !first)
         return NULL;

@@ -54,10 +54,10 @@ bool loss_dice(struct loss_build *l)
     struct ir_value *t = wanted(l), *p = op1(l, IR_sigmoid, l->x), *smooth = num(l, l->loss->smooth);
     if (t->type->rank != l->rank)
         return loss_wrong(l, "the target must have the scores' dims");
-    struct ir_value *sum = loss_sum(l, op2(l, IR_mul, p, t), 1);
+    struct ir_value *sum = ir_reduce_from(l->b, IR_reduce_sum, op2(l, IR_mul, p, t), 1);
     struct ir_value *both = op2(l, IR_mul, num(l, 2), sum);
-    struct ir_value *sum_t = loss_sum(l, t, 1);
-    struct ir_value *all = op2(l, IR_add, loss_sum(l, p, 1), sum_t);
+    struct ir_value *sum_t = ir_reduce_from(l->b, IR_reduce_sum, t, 1);
+    struct ir_value *all = op2(l, IR_add, ir_reduce_from(l->b, IR_reduce_sum, p, 1), sum_t);
     struct ir_value *other = op2(l, IR_add, all, smooth);
     struct ir_value *ratio = op2(l, IR_div, op2(l, IR_add, both, smooth), other);
     return loss_elements(l, op2(l, IR_sub, num(l, 1), ratio), NULL);
@@ -80,7 +80,7 @@ static bool alike(struct loss_build *l, int n)
 
 static struct ir_value *along_last(struct loss_build *l, struct ir_value *x)
 {
-    return loss_sum(l, x, l->rank - 1);
+    return ir_reduce_from(l->b, IR_reduce_sum, x, l->rank - 1);
 }
 
 static struct ir_value *euclidean(struct loss_build *l, struct ir_value *x, struct ir_value *y)

@@ -57,24 +57,12 @@ struct ir_value *optim_loss_scale(struct ir_builder *b, const struct train_optio
 
 /* -- Questions about all gradients */
 
-static struct ir_value *reduce_axes(struct ir_builder *b, enum ir_op op, struct ir_value *x, int first)
-{
-    int64_t axes[TCC_MAX_RANK];
-    int n = x ? x->type->rank - first : 0;
-
-    if (!x)
-        return NULL;
-    for (int i = 0; i < n; i++)
-        axes[i] = first + i;
-    return ir_build1(b, op, 1, &x, IR_ATTRS(ir_attr_ints(IR_ATTR_axes, n, axes), ir_attr_i(IR_ATTR_keepdims, 0)));
-}
-
 /* Of large tensors first row by row, which threads share. */
 static struct ir_value *reduce_all(struct ir_builder *b, enum ir_op op, struct ir_value *x)
 {
     if (x && x->type->rank > 1 && ir_num_elements(b->ctx, x->type)->hi > LARGE)
-        x = reduce_axes(b, op, x, 1);
-    x = reduce_axes(b, op, x, 0);
+        x = ir_reduce_from(b, op, x, 1);
+    x = ir_reduce_from(b, op, x, 0);
     return x ? ir_cast_to(b, x, TCC_F32) : NULL;
 }
 

@@ -57,9 +57,7 @@ static struct ir_value *element_index(struct ir_builder *b, ir_type type)
     ir_expr stride = ir_const(b->ctx, 1);
 
     for (int i = type->rank - 1; i >= 0; i--) {
-        struct ir_value *along = ir_build1(b, IR_iota, 0, NULL,
-                                           IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, type->rank, type->dim),
-                                                    ir_attr_i(IR_ATTR_axis, i), ir_attr_dtype(IR_ATTR_to, TCC_U32)));
+        struct ir_value *along = ir_iota(b, type->rank, type->dim, i, TCC_U32);
         if (!ir_is_value(stride, 1))
             along = ir_binary(b, IR_mul, along, word(b, (uint32_t)ir_const_or(stride, 0)));
         index = i == type->rank - 1 ? along : ir_binary(b, IR_add, index, along);

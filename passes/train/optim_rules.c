@@ -186,15 +186,9 @@ static struct ir_value *rmsprop(struct optim_update *u)
 /* f32[]: the 2-norm of all elements (the largest magnitude where `largest`). */
 static struct ir_value *norm(struct optim_update *u, struct ir_value *x, bool largest)
 {
-    int64_t axes[TCC_MAX_RANK];
-    int rank = x ? x->type->rank : 0;
     struct ir_value *v = largest ? ir_unary(u->b, IR_abs, x) : mul(u, x, x);
 
-    for (int i = 0; i < rank; i++)
-        axes[i] = i;
-    v = v ? ir_build1(u->b, largest ? IR_reduce_max : IR_reduce_sum, 1, &v,
-                      IR_ATTRS(ir_attr_ints(IR_ATTR_axes, rank, axes), ir_attr_i(IR_ATTR_keepdims, 0)))
-          : NULL;
+    v = ir_reduce_from(u->b, largest ? IR_reduce_max : IR_reduce_sum, v, 0);
     return largest ? v : root(u, v);
 }
 

@@ -243,8 +243,7 @@ static struct ir_value *extreme(struct entry *e, struct ir_builder *b, enum ir_o
     struct ir_value *most = ir_constant_f(b, TCC_F32, FLT_MAX), *size = ir_unary(b, IR_abs, x);
     struct ir_value *finite = ir_binary(b, IR_le, size, most);
     x = ir_select(b, finite, x, ir_constant_f(b, TCC_F32, 0));
-    x = ir_build1(b, op, 1, &x,
-                  IR_ATTRS(ir_attr_ints(IR_ATTR_axes, n, axes), ir_attr_i(IR_ATTR_keepdims, step->rank > 0)));
+    x = ir_reduce(b, op, x, n, axes, step->rank > 0);
     return train_parallel_mean(b, e->t->o, x);
 }
 
