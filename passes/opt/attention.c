@@ -4,10 +4,10 @@
  *
  *   matmul(softmax(matmul(q [* c], k' [* c]) [* c] [+ mask]...), v)      exp, max, sum and div by hand
  *
- * also where NaN in the softmax is replaced by 0 (rows that see no key), scores are selected against -inf, heads have
- * factors of their own, or the batch is two axes, all the way or where a mask is added (windows of images). A constant
- * mask that hides exactly the later keys becomes `causal`. Nothing else may read what lies between: so a function that
- * has been differentiated, whose gradient reads the weights, is left as it is.
+ * also where rows that see no key are 0 (NaN in the softmax is replaced, or the mask says which rows these are), scores
+ * are selected against -inf, heads have factors of their own, or the batch is two axes, all the way or where a mask is
+ * added (windows of images). A constant mask that hides exactly the later keys becomes `causal`. Nothing else may read
+ * what lies between: so a function that has been differentiated, whose gradient reads the weights, is left as it is.
  *
  * Bounded: factors are multiplied together first, and the machine may sum and normalise in another order. Each score
  * changes by a few rounding errors of itself, so a weight by that much relative to itself: (d + 4) u max |score| for u
@@ -33,8 +33,9 @@ struct found {
         struct ir_value *condition, *shown, *hidden;
     } choice[2];
     int nmasks, nchoices;
-    bool scaled;  /* a factor has been met on the way down from the softmax */
-    bool guarded; /* NaN becomes 0 */
+    bool scaled;             /* a factor has been met on the way down from the softmax */
+    bool guarded;            /* NaN becomes 0 */
+    struct ir_value *hidden; /* rows in which this mask hides everything become 0; or NULL */
 };
 
 static bool last_axis(const struct ir_node *n)
@@ -58,18 +59,28 @@ static struct ir_value *softmax_of(struct ir_value *p)
     return m.value['x' - 'a'];
 }
 
-/* select(isnan(x), 0, x) */
-static struct ir_value *unguarded(struct ir_value *p, bool *guarded)
+/* The mask, if v says in which of its rows nothing but -inf is: its largest along the last axis is that. */
+static struct ir_value *hidden_rows_of(const struct ir_value *v)
+{
+    const struct ir_node *eq = v->def;
+    double least;
+    if (!eq || eq->op != IR_eq || !ir_splat_f(eq->in[1].value, &least) || least != -INFINITY)
+        return NULL;
+    const struct ir_node *most = rewrite_operand_node(eq, 0, IR_reduce_max);
+    return most && last_axis(most) ? most->in[0].value : NULL;
+}
+
+/* select(isnan(x), 0, x); or rows that the mask hides are 0: select(hidden, 0, x) */
+static struct ir_value *unguarded(struct ir_value *p, struct found *f)
 {
     const struct ir_node *s = p->def;
     double zero;
-    if (!s || s->op != IR_select)
+    if (!s || s->op != IR_select || !ir_splat_f(s->in[1].value, &zero) || zero != 0)
         return p;
     struct ir_node *nan = rewrite_operand_node(s, 0, IR_isnan);
-    if (!nan || nan->in[0].value != s->in[2].value || !ir_splat_f(s->in[1].value, &zero) || zero != 0)
-        return p;
-    *guarded = true;
-    return s->in[2].value;
+    f->hidden = hidden_rows_of(s->in[0].value);
+    f->guarded = nan && nan->in[0].value == s->in[2].value;
+    return f->guarded || f->hidden ? s->in[2].value : p;
 }
 
 static int uses(const struct ir_value *v)
@@ -193,7 +204,7 @@ static bool match(const struct ir_node *n, struct found *f)
         return false;
     if (p->type->rank == 5)
         f->wide = p->type;
-    struct ir_value *soft = unguarded(p, &f->guarded), *x = softmax_of(soft);
+    struct ir_value *soft = unguarded(p, f), *x = softmax_of(soft);
     if (!x || uses(soft) != (f->guarded ? 2 : 1) || uses(x) != 2)
         return false;
     while (x->def && x->def->op != IR_matmul) {
@@ -209,7 +220,10 @@ static bool match(const struct ir_node *n, struct found *f)
     f->q = without_factor(f, x->def->in[0].value);
     f->k = without_factor(f, x->def->in[1].value);
     f->v = n->in[1].value;
-    return rewrite_dtype_of(f->q) == TCC_F32 && rewrite_dtype_of(f->v) == TCC_F32 && same_batch(f->q, p) &&
+    bool added = !f->hidden;
+    for (int i = 0; i < f->nmasks; i++)
+        added |= f->mask[i] == f->hidden;
+    return added && rewrite_dtype_of(f->q) == TCC_F32 && rewrite_dtype_of(f->v) == TCC_F32 && same_batch(f->q, p) &&
            same_batch(f->k, p) && same_batch(f->v, p) && (float)f->scale == (float)f->scale;
 }
 
@@ -336,9 +350,10 @@ static struct ir_value *attend(struct rewrite *w, struct ir_node *n)
     struct ir_value *in[4] = {f.q, f.k, f.v, build_mask(b, &f, three, &causal)};
     for (int i = 0; i < 3 && three; i++)
         in[i] = with_heads(b, in[i]);
-    struct ir_value *y = ir_build1(b, IR_attention, in[3] ? 4 : 3, in,
-                                   IR_ATTRS(ir_attr_f(IR_ATTR_scale, (float)f.scale), ir_attr_i(IR_ATTR_causal, causal),
-                                            ir_attr_s(IR_ATTR_mode, f.guarded ? "zero" : "nan")));
+    struct ir_value *y =
+        ir_build1(b, IR_attention, in[3] ? 4 : 3, in,
+                  IR_ATTRS(ir_attr_f(IR_ATTR_scale, (float)f.scale), ir_attr_i(IR_ATTR_causal, causal),
+                           ir_attr_s(IR_ATTR_mode, f.guarded || (f.hidden && !causal) ? "zero" : "nan")));
     return y && (three || wide) ? ir_reshape_to(b, y, n->out[0]->type->rank, n->out[0]->type->dim) : y;
 }
 
