@@ -162,3 +162,21 @@ bool pass_is_plain_3x3(const struct ir_node *n)
            ir_get_i(n, IR_ATTR_groups, 1) == 1 && all_ones(ir_attr(n, IR_ATTR_strides)) &&
            all_ones(ir_attr(n, IR_ATTR_dilations));
 }
+
+bool pass_begin_if(struct ir_builder *b, struct ir_value *condition, int n, const ir_type *types, struct pass_if *out)
+{
+    out->node = ir_build_typed(b, IR_if, 1, &condition, IR_ATTRS(ir_attr_types(IR_ATTR_types, n, types)), n, types);
+    out->then = out->otherwise = *b;
+    if (!out->node)
+        return false;
+    out->then.block = ir_region_new(b->func, out->node);
+    out->otherwise.block = ir_region_new(b->func, out->node);
+    out->then.before = out->otherwise.before = NULL;
+    return true;
+}
+
+bool pass_end_if(struct pass_if *x, struct ir_value *const *results, struct ir_value *const *others)
+{
+    return ir_build_typed(&x->then, IR_yield, x->node->nout, results, NULL, 0, NULL) &&
+           ir_build_typed(&x->otherwise, IR_yield, x->node->nout, others, NULL, 0, NULL);
+}

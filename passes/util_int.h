@@ -21,6 +21,14 @@ bool pass_share_equal(struct pass_run *r);
 void pass_each_symbol(const struct ir_node *n, void (*visit)(void *user, ir_expr sym), void *user);
 void pass_each_type_symbol(ir_type t, void (*visit)(void *user, ir_expr sym), void *user);
 
+/* An `if`, whose regions `then` and `otherwise` build, and whose n results both end with. */
+struct pass_if {
+    struct ir_node *node;
+    struct ir_builder then, otherwise;
+};
+bool pass_begin_if(struct ir_builder *b, struct ir_value *condition, int n, const ir_type *types, struct pass_if *out);
+bool pass_end_if(struct pass_if *x, struct ir_value *const *results, struct ir_value *const *others);
+
 /* Are two nodes' attributes equal? Order is of no matter. */
 bool pass_equal_attrs(const struct ir_node *a, const struct ir_node *b);
 uint64_t pass_hash_attrs(const struct ir_node *n);

@@ -8,6 +8,7 @@
  */
 #include "passes/parallel/stages_int.h"
 #include "base/mutant.h"
+#include "passes/util_int.h"
 
 #include <string.h>
 
@@ -67,10 +68,9 @@ static bool average_over_copies(struct stages *x, struct ir_builder *b, int n, s
 
 /* -- Every Kth call ------------------------------------------------------------------------------------------------ */
 
-/* A region that runs in every Kth call only, with one result or none; `then` builds there. */
+/* What runs in every Kth call only. */
 struct boundary {
-    struct ir_node *node;
-    struct ir_builder then, otherwise;
+    struct pass_if at;
     struct ir_value *full, *now; /* is it the Kth call? calls with this one */
 };
 
@@ -79,23 +79,6 @@ static void count_calls(struct stages *x, struct ir_builder *b, struct boundary 
     struct ir_value *done = ir_read_state(b, stages_counter(x));
     t->now = ir_binary(b, IR_add, done, ir_constant_i(b, TCC_I64, 1));
     t->full = ir_binary(b, IR_ge, t->now, ir_constant_i(b, TCC_I64, x->t->o->accumulate));
-}
-
-static void begin_boundary(struct ir_builder *b, struct boundary *t, ir_type result)
-{
-    t->node = ir_build_typed(b, IR_if, 1, &t->full, IR_ATTRS(ir_attr_types(IR_ATTR_types, result != NULL, &result)),
-                             result != NULL, &result);
-    t->then = t->otherwise = *b;
-    t->then.block = ir_region_new(b->func, t->node);
-    t->otherwise.block = ir_region_new(b->func, t->node);
-    t->then.before = t->otherwise.before = NULL;
-}
-
-/* value, otherwise: the results of both regions; NULL: there is none. */
-static bool end_boundary(struct boundary *t, struct ir_value *value, struct ir_value *otherwise)
-{
-    return ir_build_typed(&t->then, IR_yield, value != NULL, &value, NULL, 0, NULL) &&
-           ir_build_typed(&t->otherwise, IR_yield, value != NULL, &otherwise, NULL, 0, NULL);
 }
 
 /* -- Functions ----------------------------------------------------------------------------------------------------- */
@@ -125,12 +108,15 @@ static struct ir_func *make_measure(struct stages *x, int stage, int calls)
         struct boundary t;
         ir_expr two = ir_const(x->ctx, 2);
         count_calls(x, &b, &t);
-        begin_boundary(&b, &t, ir_tensor_type(x->ctx, TCC_F32, 1, &two));
-        struct ir_value *zeros = ir_expand_to(&t.otherwise, ir_constant_f(&t.otherwise, TCC_F32, 0), 1, &two);
-        out = measured(x, &t.then, stage, calls);
-        if (!out || !end_boundary(&t, out, zeros))
+        const ir_type result = ir_tensor_type(x->ctx, TCC_F32, 1, &two);
+        if (!pass_begin_if(&b, t.full, 1, &result, &t.at))
             return NULL;
-        out = t.node->out[0];
+        struct ir_builder *other = &t.at.otherwise;
+        struct ir_value *zeros = ir_expand_to(other, ir_constant_f(other, TCC_F32, 0), 1, &two);
+        out = measured(x, &t.at.then, stage, calls);
+        if (!out || !pass_end_if(&t.at, &out, &zeros))
+            return NULL;
+        out = t.at.node->out[0];
     } else {
         out = measured(x, &b, stage, calls);
     }
@@ -172,8 +158,8 @@ static struct ir_func *make_update(struct stages *x, int stage, int calls)
         struct boundary t;
         struct ir_state *counter = stages_counter(x);
         count_calls(x, &b, &t);
-        begin_boundary(&b, &t, NULL);
-        if (!updated(x, &t.then, all, stage, calls, &rate) || !end_boundary(&t, NULL, NULL))
+        if (!pass_begin_if(&b, t.full, 0, NULL, &t.at) || !updated(x, &t.at.then, all, stage, calls, &rate) ||
+            !pass_end_if(&t.at, NULL, NULL))
             return NULL;
         struct ir_value *zero = ir_constant_i(&b, TCC_I64, 0);
         if (stage < 0 && !ir_write_state(&b, counter, ir_select(&b, t.full, zero, t.now)))

@@ -12,8 +12,8 @@
  * A mask of large finite numbers that hides all keys of a row leaves no room for the logarithm of a sum beside it: the
  * result is then the mean of the keys with the largest of them, and parts of keys count by how many those are.
  *
- * Later keys (causal) are those of a later part, all of them, or lie in a rank's own part. What pads a sequence that T
- * does not divide counts as zeros, and its keys are hidden.
+ * Later keys (causal) lie in a rank's own part, or are all those of a later one: a step with these computes nothing.
+ * What pads a sequence that T does not divide counts as zeros, and its keys are hidden.
  */
 #include "passes/parallel/tensor_int.h"
 
@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "passes/attention.h"
+#include "passes/util_int.h"
 
 struct ring {
     struct rewriter *w;
@@ -41,15 +42,6 @@ static struct ir_value *pass_on(struct rewriter *w, struct ir_value *v)
 
 /* -- What hides keys ----------------------------------------------------------------------------------------------- */
 
-static struct ir_value *hide_unless(struct ring *r, struct ir_value *shown)
-{
-    struct ir_builder *b = &r->w->b;
-    const struct ir_value *like = r->x->n->nin > r->tensors ? r->in[r->tensors] : NULL;
-    enum tcc_dtype dtype = (enum tcc_dtype)(like ? like : r->in[0])->type->dtype;
-    struct ir_value *zero = ir_constant_f(b, dtype, 0), *never = ir_constant_f(b, dtype, -INFINITY);
-    return ir_select(b, shown, zero, never);
-}
-
 /* [1, 1, 1, part]: -inf behind the sequence's end, of the part that begins with key `first`. */
 static struct ir_value *hide_padding(struct ring *r, ir_expr first)
 {
@@ -59,8 +51,11 @@ static struct ir_value *hide_padding(struct ring *r, ir_expr first)
     struct ir_value *i = ir_iota(b, 4, dims, 3, TCC_I64);
     struct ir_value *at = ir_dim_value(b, first);
     int64_t keys = ir_const_or(r->x->n->in[1].value->type->dim[2], 0);
-    i = ir_binary(b, IR_add, i, at);
-    return hide_unless(r, ir_binary(b, IR_lt, i, ir_constant_i(b, TCC_I64, keys)));
+    const struct ir_value *like = r->x->n->nin > r->tensors ? r->in[r->tensors] : r->in[0];
+    enum tcc_dtype dtype = (enum tcc_dtype)like->type->dtype;
+    struct ir_value *zero = ir_constant_f(b, dtype, 0), *never = ir_constant_f(b, dtype, -INFINITY);
+    struct ir_value *shown = ir_binary(b, IR_lt, ir_binary(b, IR_add, i, at), ir_constant_i(b, TCC_I64, keys));
+    return ir_select(b, shown, zero, never);
 }
 
 /* Of a mask with a number for each key those of the part that begins with key `first`; what pads it is hidden. */
@@ -75,28 +70,19 @@ static struct ir_value *columns_of(struct ring *r, struct ir_value *mask, ir_exp
     return ir_slice_axis(&w->b, mask, last, first, r->part);
 }
 
-static struct ir_value *both(struct ir_builder *b, struct ir_value *x, struct ir_value *y)
-{
-    return x && y ? ir_binary(b, IR_add, x, y) : x ? x : y;
-}
-
 /* What is added to the scores at step t; NULL: nothing. False after a diagnostic. */
 static bool mask_at(struct ring *r, int t, bool causal, struct ir_value **out)
 {
     struct rewriter *w = r->w;
-    struct ir_value *mask = r->x->n->nin > r->tensors ? r->in[r->tensors] : NULL, *more = NULL;
-    ir_expr one = ir_const(w->ctx, 1), dims[] = {one, one, one, one};
+    struct ir_value *mask = r->x->n->nin > r->tensors ? r->in[r->tensors] : NULL;
     ir_expr from = ir_mod(w->ctx, ir_addc(w->ctx, w->rank, w->parts - t), ir_const(w->ctx, w->parts)),
             first = ir_mul(w->ctx, from, r->part);
     bool columns = mask && !ir_is_value(mask->type->dim[mask->type->rank - 1], 1);
     if (columns && !(mask = columns_of(r, mask, first)))
         return false;
-    if (r->padded && !columns && !causal && !(mask = both(&w->b, mask, more = hide_padding(r, first))))
-        return false;
-    if (causal && t) {
-        struct ir_value *rank = cut_offset(w, one);
-        more = hide_unless(r, ir_binary(&w->b, IR_ge, rank, ir_constant_i(&w->b, TCC_I64, t)));
-        mask = both(&w->b, mask, ir_reshape_to(&w->b, more, 4, dims));
+    if (r->padded && !columns && !causal) {
+        struct ir_value *more = hide_padding(r, first);
+        mask = mask && more ? ir_binary(&w->b, IR_add, mask, more) : more;
     }
     *out = mask;
     return !ir_nerrors(w->ctx);
@@ -166,47 +152,69 @@ static struct ir_value *put_nan(struct ring *r, struct ir_value *const *out)
     return ir_select(b, hidden, ir_constant_f(b, dtype, NAN), out[0]);
 }
 
-/* out[2]: count_keys() */
-static bool forward(struct ring *r, struct ir_value **out)
+/* Takes the keys of step t into the result, out, of those before; out[2]: count_keys() */
+static bool forward(struct ring *r, int t, struct ir_value **out)
+{
+    struct ir_node *n = at_step(r, IR_attention_lse, t);
+    if (!n)
+        return false;
+    struct ir_value *count = count_keys(r, n, !t && ir_get_i(n, IR_ATTR_causal, 0));
+    if (t)
+        return join(r->w, n->out, count, out);
+    out[2] = count ? ir_expand_to(&r->w->b, count, 3, n->out[1]->type->dim) : NULL;
+    out[0] = ir_cast_to(&r->w->b, n->out[0], (enum tcc_dtype)n->out[1]->type->dtype);
+    out[1] = n->out[1];
+    return out[0] && (out[2] || !count);
+}
+
+static bool backward(struct ring *r, int t, struct ir_value **out)
+{
+    struct ir_node *n = at_step(r, r->x->n->op, t);
+    for (int i = 0; n && i < n->nout; i++)
+        if (!(out[i] = t ? ir_binary(&r->w->b, IR_add, out[i], n->out[i]) : n->out[i]))
+            return false;
+    return n != NULL;
+}
+
+/* A step, which a rank leaves out whose queries may see none of its keys (causal: those of a later part). */
+static bool step(struct ring *r, int t, struct ir_value **out)
 {
     struct rewriter *w = r->w;
-    enum tcc_dtype dtype = (enum tcc_dtype)r->in[0]->type->dtype;
+    bool (*take)(struct ring *, int, struct ir_value **) = r->tensors == 3 ? forward : backward;
+    if (!t || !ir_get_i(r->x->n, IR_ATTR_causal, 0))
+        return take(r, t, out);
+    struct ir_builder *b = &w->b, outside = *b;
+    struct ir_value *rank = cut_offset(w, ir_const(w->ctx, 1)), *with[3];
+    struct ir_value *sees = ir_binary(b, IR_ge, rank, ir_constant_i(b, TCC_I64, t));
+    struct pass_if x;
+    ir_type types[3];
+    int n = 0;
+    for (; n < 3 && out[n]; n++) {
+        types[n] = out[n]->type;
+        with[n] = out[n];
+    }
+    if (!pass_begin_if(b, sees, n, types, &x))
+        return false;
+    *b = x.then;
+    bool good = take(r, t, with);
+    *b = outside;
+    if (!good || !pass_end_if(&x, with, out))
+        return false;
+    memcpy(out, x.node->out, (size_t)n * sizeof(struct ir_value *));
+    return true;
+}
+
+static bool go_around(struct ring *r, struct ir_value **out)
+{
+    struct rewriter *w = r->w;
     for (int t = 0; t < w->parts; t++) {
         bool last = t == w->parts - 1; /* what comes next is on its way while this is computed */
         struct ir_value *k = last ? NULL : pass_on(w, r->in[1]), *v = last ? NULL : pass_on(w, r->in[2]);
-        struct ir_node *n = at_step(r, IR_attention_lse, t);
-        if (!n || (!last && (!k || !v)))
+        if (!step(r, t, out) || (!last && (!k || !v)))
             return false;
-        struct ir_value *count = count_keys(r, n, !t && ir_get_i(n, IR_ATTR_causal, 0));
-        if (t && !join(w, n->out, count, out))
-            return false;
-        if (!t) {
-            out[2] = count;
-            out[0] = ir_cast_to(&w->b, n->out[0], (enum tcc_dtype)n->out[1]->type->dtype);
-            out[1] = n->out[1];
-        }
-        r->in[1] = k;
-        r->in[2] = v;
-    }
-    out[0] = ir_cast_to(&w->b, put_nan(r, out), dtype);
-    return out[0] != NULL;
-}
-
-static bool backward(struct ring *r, struct ir_value **out)
-{
-    struct rewriter *w = r->w;
-    bool around = r->x->n->op == IR_attention_grad_vk;
-    for (int t = 0; t < w->parts; t++) {
-        bool last = t == w->parts - 1;
-        struct ir_value *k = last ? NULL : pass_on(w, r->in[1]), *v = last ? NULL : pass_on(w, r->in[2]);
-        struct ir_node *n = at_step(r, r->x->n->op, t);
-        if (!n || (!last && (!k || !v)))
-            return false;
-        for (int i = 0; i < n->nout; i++) {
-            out[i] = t ? ir_binary(&w->b, IR_add, out[i], n->out[i]) : n->out[i];
-            if (around && !(out[i] = pass_on(w, out[i])))
+        for (int i = 0; i < 2 && r->x->n->op == IR_attention_grad_vk; i++)
+            if (!(out[i] = pass_on(w, out[i])))
                 return false;
-        }
         r->in[1] = k;
         r->in[2] = v;
     }
@@ -228,5 +236,9 @@ struct ir_value **cut_build_ring(struct rewriter *w, const struct cut_node *x, s
     }
     r.part = r.in[1]->type->dim[2];
     r.padded = cut_padding(w->plan, x->n->in[1].value->type->dim[2], x->in[1]) > 0;
-    return (is_forward ? forward(&r, out) : backward(&r, out)) ? out : NULL;
+    if (!go_around(&r, out))
+        return NULL;
+    if (is_forward)
+        out[0] = ir_cast_to(&w->b, put_nan(&r, out), (enum tcc_dtype)r.in[0]->type->dtype);
+    return out[0] ? out : NULL;
 }

@@ -13,6 +13,7 @@
 #include <math.h>
 
 #include "base/mutant.h"
+#include "passes/util_int.h"
 
 #define LARGE 4096 /* elements of tensors that are reduced in two steps */
 
@@ -149,23 +150,20 @@ static struct ir_value *used_grad(const struct update *u, struct ir_builder *b, 
 static bool measure_if_owned(const struct update *u, struct ir_value *mine, const struct train_param *param,
                              struct ir_value **largest, struct ir_value **squares)
 {
-    struct ir_builder *outer = u->b, then = *outer, otherwise = *outer;
+    struct ir_builder *outer = u->b;
     const ir_type one = ir_scalar_type(outer->ctx, TCC_F32), types[] = {one, one};
     int n = optim_needs_norm(u->c) ? 2 : 1;
-    struct ir_node *node =
-        ir_build_typed(outer, IR_if, 1, &mine, IR_ATTRS(ir_attr_types(IR_ATTR_types, n, types)), n, types);
     struct ir_value *given[2], *none[2];
+    struct pass_if own;
 
-    then.block = ir_region_new(outer->func, node);
-    otherwise.block = ir_region_new(outer->func, node);
-    then.before = otherwise.before = NULL;
-    none[0] = none[1] = ir_constant_f(&otherwise, TCC_F32, 0);
-    if (!measure_one(u, &then, used_grad(u, &then, param), &given[0], &given[1]) ||
-        !ir_build_typed(&then, IR_yield, n, given, NULL, 0, NULL) ||
-        !ir_build_typed(&otherwise, IR_yield, n, none, NULL, 0, NULL))
+    if (!pass_begin_if(outer, mine, n, types, &own))
         return false;
-    *largest = node->out[0];
-    *squares = n > 1 ? node->out[1] : NULL;
+    none[0] = none[1] = ir_constant_f(&own.otherwise, TCC_F32, 0);
+    if (!measure_one(u, &own.then, used_grad(u, &own.then, param), &given[0], &given[1]) ||
+        !pass_end_if(&own, given, none))
+        return false;
+    *largest = own.node->out[0];
+    *squares = n > 1 ? own.node->out[1] : NULL;
     return true;
 }
 

@@ -10,6 +10,8 @@
 
 #include <string.h>
 
+#include "passes/util_int.h"
+
 /* -- Gradients ----------------------------------------------------------------------------------------------------- */
 
 struct ir_value *train_read_of(struct entry *e, struct ir_state *s)
@@ -64,20 +66,15 @@ static bool update_if(struct entry *e, struct ir_value *condition, struct ir_val
 {
     struct training *t = e->t;
     struct ir_value **means = IR_NEWN(t->ctx, t->nparams, struct ir_value *), *rate;
-    struct ir_node *n =
-        ir_build_typed(&e->b, IR_if, 1, &condition, IR_ATTRS(ir_attr_types(IR_ATTR_types, 0, NULL)), 0, NULL);
-    struct ir_builder then = e->b, otherwise = e->b;
-    then.block = ir_region_new(e->func, n);
-    otherwise.block = ir_region_new(e->func, n);
-    then.before = otherwise.before = NULL;
-    for (int i = 0; i < t->nparams; i++)
-        means[i] = sums ? ir_binary(&then, IR_mul, sums[i], ir_constant_f(&then, TCC_F32, 1.0 / t->o->accumulate))
-                        : ir_read_state(&then, train_grad_state(t, t->params[i]));
-    if ((sums && !train_parallel_gradients(&then, t->o, t->nparams, t->params, means)) ||
-        !update(&then, t, means, &rate))
+    struct pass_if full;
+    struct ir_builder *then = &full.then;
+    if (!pass_begin_if(&e->b, condition, 0, NULL, &full))
         return false;
-    return ir_build_typed(&then, IR_yield, 0, NULL, NULL, 0, NULL) &&
-           ir_build_typed(&otherwise, IR_yield, 0, NULL, NULL, 0, NULL);
+    for (int i = 0; i < t->nparams; i++)
+        means[i] = sums ? ir_binary(then, IR_mul, sums[i], ir_constant_f(then, TCC_F32, 1.0 / t->o->accumulate))
+                        : ir_read_state(then, train_grad_state(t, t->params[i]));
+    return !(sums && !train_parallel_gradients(then, t->o, t->nparams, t->params, means)) &&
+           update(then, t, means, &rate) && pass_end_if(&full, NULL, NULL);
 }
 
 /* One gradient that its owner keeps: it adds to what it has, or begins anew. */

@@ -15,6 +15,8 @@
 
 #include <string.h>
 
+#include "passes/util_int.h"
+
 #define DEFAULT_CAP_MB 25
 
 bool train_zero_has(const struct train_options *o, int stage)
@@ -106,13 +108,8 @@ bool train_parallel_broadcast_from_owner(struct ir_builder *b, const struct trai
 bool train_zero_if(struct ir_builder *b, struct ir_value *mine, bool (*build)(struct ir_builder *then, void *user),
                    void *user)
 {
-    struct ir_builder then = *b, otherwise = *b;
-    struct ir_node *n = ir_build_typed(b, IR_if, 1, &mine, IR_ATTRS(ir_attr_types(IR_ATTR_types, 0, NULL)), 0, NULL);
-    then.block = ir_region_new(b->func, n);
-    otherwise.block = ir_region_new(b->func, n);
-    then.before = otherwise.before = NULL;
-    return build(&then, user) && ir_build_typed(&then, IR_yield, 0, NULL, NULL, 0, NULL) &&
-           ir_build_typed(&otherwise, IR_yield, 0, NULL, NULL, 0, NULL);
+    struct pass_if own;
+    return pass_begin_if(b, mine, 0, NULL, &own) && build(&own.then, user) && pass_end_if(&own, NULL, NULL);
 }
 
 /* -- Gathering parameters ------------------------------------------------------------------------------------------ */
