@@ -115,7 +115,12 @@ INFER(lib)
 {
     if (!ir_get_s(n, IR_ATTR_name, NULL))
         return infer_fail(ctx, n, "attribute name is missing");
-    return set_from_types(ctx, n);
+    if (!set_from_types(ctx, n))
+        return false;
+    for (int i = 0; i < n->nout; i++)
+        if (ir_is_tensor(n->out[i]->type) && !infer_sizes_fit(ctx, n, n->out[i]->type->rank, n->out[i]->type->dim))
+            return false;
+    return true;
 }
 
 INFER(box)

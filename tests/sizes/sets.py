@@ -89,7 +89,8 @@ def size_sets(values, schedule):
 
 def hostile_floats(a):
     usual = [np.nan, np.inf, -np.inf, -1, 0, 6e4]
-    return usual + [-0.0, 1e-30, 0.999, 1e7, 3e38] if a.size == 1 else usual if a.size <= 4 else []     # of several, sums lose what is small
+    # Of several, or of one that stands for a picture or a signal of more, sums lose what is small.
+    return usual + [-0.0, 1e-30, 0.999, 1e7, 3e38] if a.size == 1 and a.ndim <= 1 else usual if a.size <= 4 else []
 
 
 def hostile_numbers(a, dims):
