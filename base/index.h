@@ -12,6 +12,8 @@
 
 static inline int64_t tcc_index_told(int64_t index)
 {
+    if (index == INT64_MAX - TCC_FROM_ZERO + 1) /* the least, which wrapped */
+        return INT64_MIN;
     return index < -TCC_FROM_ZERO / 2 && index >= -TCC_FROM_ZERO / 2 * 3 ? index + TCC_FROM_ZERO : index;
 }
 

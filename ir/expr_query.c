@@ -254,7 +254,8 @@ static bool apply(enum ir_expr_kind kind, int64_t a, int64_t b, int64_t *out)
     }
 }
 
-bool ir_eval(ir_expr e, bool (*value)(void *user, ir_expr sym, int64_t *out), void *user, int64_t *out)
+/* wraps: a sum or product that overflows is what is left of it. */
+static bool eval(ir_expr e, ir_value_of value, void *user, bool wraps, int64_t *out)
 {
     int64_t b;
     if (e->kind == IR_X_CONST) {
@@ -263,13 +264,25 @@ bool ir_eval(ir_expr e, bool (*value)(void *user, ir_expr sym, int64_t *out), vo
     }
     if (e->kind == IR_X_SYM)
         return value && value(user, e, out);
-    if (!ir_eval(e->arg[0], value, user, out))
+    if (!eval(e->arg[0], value, user, wraps, out))
         return false;
     for (int i = 1; i < e->nargs; i++) {
-        if (!ir_eval(e->arg[i], value, user, &b) || !apply(e->kind, *out, b, out))
+        if (!eval(e->arg[i], value, user, wraps, &b))
+            return false;
+        if (!apply(e->kind, *out, b, out) && !(wraps && (e->kind == IR_X_ADD || e->kind == IR_X_MUL)))
             return false;
     }
     return true;
+}
+
+bool ir_eval(ir_expr e, ir_value_of value, void *user, int64_t *out)
+{
+    return eval(e, value, user, false, out);
+}
+
+bool ir_eval_data(ir_expr e, ir_value_of value, void *user, int64_t *out)
+{
+    return eval(e, value, user, true, out);
 }
 
 int ir_count_formula(ir_expr e)

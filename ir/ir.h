@@ -82,7 +82,10 @@ enum ir_tri ir_expr_le(struct ir_ctx *ctx, ir_expr a, ir_expr b);
 ir_expr ir_subst(struct ir_ctx *ctx, ir_expr e, int n, const ir_expr *from, const ir_expr *to);   /* from: symbols */
 ir_expr ir_rebuild(struct ir_ctx *ctx, ir_expr e, const ir_expr *arg);      /* the same of other operands */
 /* Values of symbols by callback; false if one is unknown, or on overflow or division by zero. */
-bool ir_eval(ir_expr e, bool (*value)(void *user, ir_expr sym, int64_t *out), void *user, int64_t *out);
+typedef bool (*ir_value_of)(void *user, ir_expr sym, int64_t *out);
+bool ir_eval(ir_expr e, ir_value_of value, void *user, int64_t *out);
+/* Of an element of a tensor (`dims`, KN_EXPR) rather than a size: integers wrap. */
+bool ir_eval_data(ir_expr e, ir_value_of value, void *user, int64_t *out);
 bool ir_uses_sym(ir_expr e, ir_expr sym);
 /* Visits a symbol as often as it occurs. */
 void ir_each_sym(ir_expr e, void (*visit)(void *user, ir_expr sym), void *user);

@@ -65,6 +65,14 @@ static int64_t eval_node(struct ki_run *r, const struct ir_formula *n)
     return v;
 }
 
+static int64_t eval_data(struct ki_run *r, const struct ir_formula *n, ir_expr e)
+{
+    int64_t v = 0;
+    if (!ir_eval_formula(n, &v) && !ir_eval_data(e, symbol, r, &v))
+        r->status = TCC_EBUG;
+    return v;
+}
+
 /* Rounds or wraps to the type, as a store and a load would. */
 static void settle(enum tcc_dtype d, union ki_value *v)
 {
@@ -436,7 +444,7 @@ void ki_run_insn(struct ki_run *r, int i)
         settle(n->dtype, v);
         break;
     case KN_EXPR:
-        v->i = eval_node(r, r->exprs[i].expr);
+        v->i = eval_data(r, r->exprs[i].expr, n->expr);
         if (is_float(n->dtype))
             convert(n->dtype, v, TCC_I64);
         else

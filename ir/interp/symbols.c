@@ -21,9 +21,9 @@ bool it_eval(struct interp *it, ir_expr e, int64_t *out)
     return ir_eval(e, sym_value, it, out);
 }
 
-static bool it_expr(struct it_call *c, ir_expr e, int64_t *out)
+static bool it_expr(struct it_call *c, enum ir_attr_key key, ir_expr e, int64_t *out)
 {
-    if (it_eval(c->it, e, out))
+    if ((key == IR_ATTR_exprs ? ir_eval_data : ir_eval)(e, sym_value, c->it, out))
         return true;
     it_fail(c, TCC_EINPUT, "a size or position cannot be computed: an unknown symbol, an overflow or a division by 0");
     return false;
@@ -38,7 +38,7 @@ bool it_exprs(struct it_call *c, enum ir_attr_key key, int n, int64_t *out)
         return false;
     }
     for (int i = 0; i < n; i++)
-        if (!it_expr(c, a->kind == IR_A_EXPR ? a->e : a->exprs[i], &out[i]))
+        if (!it_expr(c, key, a->kind == IR_A_EXPR ? a->e : a->exprs[i], &out[i]))
             return false;
     return true;
 }

@@ -37,6 +37,14 @@ CASES = {       # operator, _ and what of it: (domain, operands, type of the res
     **{op: (TF, [f(3, 5)], T.FLOAT, {}) for op in "BesselI0 BesselI0e BesselI1 BesselI1e Digamma Expm1 Lgamma".split()},
     **{op: (TF, [np.abs(f(3, 5)) / 4], T.FLOAT, {}) for op in "Erfinv Log1p Ndtri".split()},
     "Bucketize": (TF, [f(3, 5)], T.INT32, dict(boundaries=[-1.0, 0.0, 0.5])),
+    "Bitcast": (TF, [f(3, 5)], T.INT32, dict(type=T.INT32)),
+    **{op: (TF, [np.array([[1, -2, 3], [7, 6, 5]]), np.array([3, -1, 4])], T.INT64, {}) for op in "BitwiseAnd BitwiseOr BitwiseXor".split()},
+    "BroadcastArgs": (TF, [np.array([1, 3, 4]), np.array([2, 3, 1])], T.INT64, {}),
+    "Cross": (TF, [f(4, 3), f(4, 3)], T.FLOAT, {}),
+    **{op: (TF, [np.abs(f(2, 4, 3)) / 4], T.FLOAT, {}) for op in "HSVToRGB RGBToHSV".split()},
+    "InTopKV2": (TF, [f(4, 6), np.array([0, 5, 2, 3]), np.array(2)], T.BOOL, {}),
+    "Qr": (TF, [f(2, 5, 3)], T.FLOAT, {}),
+    "Qr_full": (TF, [f(3, 4)], T.FLOAT, dict(full_matrices=1)),
     "MatrixInverse": (TF, [f(2, 4, 4)], T.FLOAT, {}),
     "ComplexAbs": (TF, [f(2, 3, 4)], T.FLOAT, {}),
     "Dilation2D": (TF, [f(2, 5, 6, 3), f(3, 2, 3)], T.FLOAT, dict(strides=[1, 2, 1, 1], rates=[1, 1, 2, 1], padding="SAME")),
@@ -62,6 +70,31 @@ def transform():
              h.make_node("Complex", ["b", "a"], ["w"], domain=TF), h.make_node("ComplexAbs", ["w"], ["m"], domain=TF), h.make_node("Imag", ["w"], ["c"], domain=TF), h.make_node("Add", ["m", "c"], ["y"])]
     graph = h.make_graph(nodes, "transform", [h.make_tensor_value_info("x", T.FLOAT, [3, 10])], [h.make_tensor_value_info("y", T.FLOAT, None)], [h.make_tensor("n", T.INT32, [1], [8])])
     return h.make_model(graph, opset_imports=[h.make_opsetid("", 17), h.make_opsetid(TF, 1)], ir_version=9), {"x": f(3, 10)}
+
+
+def spectrum(op):
+    """A transform of complex numbers, which only the inside of a model has."""
+    length = {"n": np.array([6], np.int32)} if op == "IRFFT" else {}
+    nodes = [h.make_node("Complex", ["a", "b"], ["z"], domain=TF), h.make_node(op, ["z", *length], ["w" if not length else "y"], domain=TF)]
+    if not length:
+        nodes += [h.make_node("Real", ["w"], ["r"], domain=TF), h.make_node("Imag", ["w"], ["i"], domain=TF), h.make_node("Concat", ["r", "i"], ["y"], axis=0)]
+    graph = h.make_graph(nodes, op, [h.make_tensor_value_info(n, T.FLOAT, [2, 3, 4]) for n in "ab"], [h.make_tensor_value_info("y", T.FLOAT, None)], [numpy_helper.from_array(v, k) for k, v in length.items()])
+    return h.make_model(graph, opset_imports=[h.make_opsetid("", 17), h.make_opsetid(TF, 1)], ir_version=9), {"a": f(2, 3, 4), "b": f(2, 3, 4)}
+
+
+def factor():
+    """Cholesky's, of what is positive definite at any size."""
+    nodes = [h.make_node("Transpose", ["x"], ["t"]), h.make_node("MatMul", ["x", "t"], ["s"]), h.make_node("EyeLike", ["s"], ["e"]), h.make_node("Add", ["s", "e"], ["a"]), h.make_node("Cholesky", ["a"], ["y"], domain=TF)]
+    graph = h.make_graph(nodes, "factor", [h.make_tensor_value_info("x", T.FLOAT, [4, 3])], [h.make_tensor_value_info("y", T.FLOAT, None)])
+    return h.make_model(graph, opset_imports=[h.make_opsetid("", 17), h.make_opsetid(TF, 1)], ir_version=9), {"x": f(4, 3)}
+
+
+def wrapped(op):
+    """Integers that overflow, of sizes and of constants: data as any, which wrap, but no sizes."""
+    nodes = [h.make_node("Shape", ["x"], ["s"]), h.make_node(op, ["s", "most"], ["a"]), h.make_node(op, ["least", "most"], ["b"]), h.make_node("Concat", ["a", "b"], ["y"], axis=0)]
+    graph = h.make_graph(nodes, "wrapped", [h.make_tensor_value_info("x", T.FLOAT, [3, 4])], [h.make_tensor_value_info("y", T.INT64, None)],
+                         [numpy_helper.from_array(np.array(v), k) for k, v in (("most", [(1 << 63) - 1, 1]), ("least", [-(1 << 63), 5]))])
+    return h.make_model(graph, opset_imports=[h.make_opsetid("", 17)], ir_version=9), {"x": f(3, 4)}
 
 
 def one_node(op, opset, operands, **attrs):
@@ -160,6 +193,9 @@ MODELS = {      # what once fell, and is no operator by itself
     "old_tanh": lambda: one_node("ScaledTanh", 7, {"x": f(3, 4)}, alpha=2.0, beta=0.5),
     "old_mvn": lambda: one_node("MeanVarianceNormalization", 7, {"x": f(2, 3, 4, 5)}, across_channels=1),
     "transform": transform,
+    **{op: (lambda op=op: spectrum(op)) for op in "FFT FFT2D FFT3D IFFT IFFT2D IFFT3D IRFFT".split()},
+    "factor": factor,
+    **{f"wrapped_{op}": (lambda op=op: wrapped(op)) for op in ("Add", "Sub", "Mul")},
     "old_elements": lambda: one_node("BatchNormalization", 6, {"x": f(2, 3, 4), "s": f(3, 4), "b": f(3, 4), "m": f(3, 4), "v": abs(f(3, 4))}, spatial=0),
     "features_of_rows": lambda: (h.make_model(h.make_graph([h.make_node("ArrayFeatureExtractor", ["x", "i"], ["y"], domain=ML)], "g",
                                  [h.make_tensor_value_info("x", T.FLOAT, [2, 1, 4]), h.make_tensor_value_info("i", T.INT64, [3])], [h.make_tensor_value_info("y", T.FLOAT, None)]),

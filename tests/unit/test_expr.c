@@ -152,6 +152,8 @@ START_TEST(overflow)
     ck_assert(!ir_is_const(e, NULL));
     ck_assert(!ir_eval(e, NULL, NULL, &v));
     ck_assert(!ir_eval(add(big, big), NULL, NULL, &v));
+    ck_assert(ir_eval_data(add(big, big), NULL, NULL, &v));
+    ck_assert_int_eq(v, -2);
     ir_eval(ir_floordiv(ctx, N, c(0)), NULL, NULL, &v);
     e = N;
     for (int n = 0; n < 40; n++)
