@@ -478,14 +478,14 @@ static void study_epilogue(struct cg *g)
 {
     const struct kn_kernel *k = g->c.k;
     g->by_row = IR_NEWN(g->e->ctx, k->ninsns, bool);
-    for (int i = k->stages[0].last; i < k->ninsns; i++) {
+    for (int i = kn_main_stage(k)->last; i < k->ninsns; i++) {
         const struct kn_insn *in = &k->insns[i];
         bool by = in->code == KN_STORE || in->code == KN_INDEX;
         for (int a = 0; a < in->nargs; a++)
             by |= in->arg[a] >= 0 && (in->arg[a] == k->roles.contraction.reduce || g->by_row[in->arg[a]]);
         for (int d = 0; d < k->ndims; d++)
             by |= (g->c.collapsed >> d & 1) && kn_insn_uses(in, k->dims[d].var);
-        for (int j = k->stages[0].last; j < i; j++)
+        for (int j = kn_main_stage(k)->last; j < i; j++)
             by |= g->by_row[j] && k->insns[j].code == KN_INDEX && kn_insn_uses(in, k->insns[j].expr);
         g->by_row[i] = by;
         if (by)

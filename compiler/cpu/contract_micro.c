@@ -394,7 +394,7 @@ static void emit_epilogue(struct cg *g, LLVMValueRef x, LLVMValueRef row, int c,
 {
     struct em *e = g->e;
     const struct kn_kernel *k = g->c.k;
-    int from = k->stages[0].last;
+    int from = kn_main_stage(k)->last;
     if (first_row) {
         cg_column_lanes(g, x, c);
         em_forget(e, from, k->ninsns);
@@ -437,7 +437,7 @@ static void epilogue(struct cg *g, LLVMValueRef x, LLVMValueRef r0, int mr, int 
         }
         em_loop_end(e, &l);
     }
-    em_forget(e, g->c.k->stages[0].last, g->c.k->ninsns);
+    em_forget(e, kn_main_stage(g->c.k)->last, g->c.k->ninsns);
     em_set_lanes(e, NULL, 1, NULL);
 }
 

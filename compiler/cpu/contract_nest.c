@@ -152,7 +152,7 @@ static bool find_ks(struct ct *c)
 static bool unit_stride_out(const struct ct *c, int d)
 {
     const struct kn_kernel *k = c->k;
-    for (int i = k->stages[0].last; i < k->ninsns; i++) {
+    for (int i = kn_main_stage(k)->last; i < k->ninsns; i++) {
         const struct kn_insn *in = &k->insns[i];
         ir_expr coef;
         if (in->code == KN_STORE)
@@ -354,7 +354,7 @@ static int resumable(const struct ct *c)
 {
     const struct kn_kernel *k = c->k;
     int store = -1;
-    for (int i = k->stages[0].last; i < k->ninsns; i++) {
+    for (int i = kn_main_stage(k)->last; i < k->ninsns; i++) {
         const struct kn_insn *in = &k->insns[i];
         if (in->code == KN_STORE && store >= 0)
             return -1;
@@ -441,7 +441,7 @@ static int64_t live_columns(const struct ct *c)
     if (live == CT_DYN || block % c->lanes || (c->block < 0 && c->columns != 1u << c->vec))
         return live;
     for (bool zeros = true; zeros && live > c->ncols - block + c->lanes; live -= zeros ? c->lanes : 0)
-        for (int i = k->stages[0].last; i < k->ninsns && zeros; i++)
+        for (int i = kn_main_stage(k)->last; i < k->ninsns && zeros; i++)
             zeros = k->insns[i].code != KN_STORE || stores_zeros(c, &k->insns[i], live - c->lanes);
     return live;
 }

@@ -8,7 +8,7 @@
 
 LLVMValueRef cg_operand_value(struct cg *g, int i)
 {
-    const struct kn_stage *stage = &g->c.k->stages[0];
+    const struct kn_stage *stage = kn_main_stage(g->c.k);
     em_forget(g->e, stage->first, stage->last);
     em_insn_needed(g->e, i);
     LLVMValueRef v = g->e->value[i];

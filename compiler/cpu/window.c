@@ -85,7 +85,7 @@ static void tap(struct wg *g, LLVMValueRef *at)
     const struct kn_kernel *k = g->w.k;
     struct em_span rows = reached(g);
     for (int64_t r = rows.lo; r < rows.hi; r++) {
-        em_forget(e, k->stages[0].first, k->stages[0].last);
+        em_forget(e, kn_main_stage(k)->first, kn_main_stage(k)->last);
         for (int l = 0; l < g->w.nloads; l++) {
             const struct w_load *t = &g->w.load[l];
             const struct kn_insn *in = &k->insns[t->insn];
@@ -93,7 +93,7 @@ static void tap(struct wg *g, LLVMValueRef *at)
             e->value[t->insn] =
                 em_load(e, k->operands[in->operand].dtype, p, t->uniform ? 1 : g->w.lanes, NULL, NULL, in->operand);
         }
-        em_insns(e, k->stages[0].first, k->stages[0].last);
+        em_insns(e, kn_main_stage(k)->first, kn_main_stage(k)->last);
         for (int i = 0; i < g->w.nreds; i++) {
             const struct kn_insn *red = &k->insns[g->w.red[i]];
             const struct kn_insn *arg = &k->insns[red->arg[0]];
@@ -265,7 +265,7 @@ static void fold_rows(struct wg *g, LLVMValueRef r0)
         em_set_lanes(e, n > 1 ? var : NULL, n, NULL);
         em_forget(e, 0, k->ninsns);
         e->value[g->w.red[0]] = n > 1 ? sum : LLVMBuildExtractElement(e->b, sum, em_i64(e, 0), "");
-        em_insns(e, k->stages[0].last, k->ninsns);
+        em_insns(e, kn_main_stage(k)->last, k->ninsns);
     }
     em_forget(e, 0, k->ninsns);
     em_set_lanes(e, k->dims[g->w.vec].var, g->w.lanes, NULL);
@@ -302,7 +302,7 @@ static void micro(struct wg *g, LLVMValueRef r0, int rows, int64_t start)
         em_forget(e, 0, k->ninsns);
         for (int i = 0; i < g->w.nreds; i++)
             e->value[g->w.red[i]] = g->acc[i][r];
-        em_insns(e, k->stages[0].last, k->ninsns);
+        em_insns(e, kn_main_stage(k)->last, k->ninsns);
     }
     em_forget(e, 0, k->ninsns);
 }

@@ -154,7 +154,7 @@ static bool find_lanes(struct window *w, const struct cpu_machine *m)
     for (int d = 0; w->folds && d < k->ndims; d++)
         if (k->dims[d].role == KN_INNER && ir_is_const(k->dims[d].extent, &n) && n > 1)
             w->vec = d;
-    for (int i = k->stages[0].last; !w->folds && i < k->ninsns && w->vec < 0; i++) {
+    for (int i = kn_main_stage(k)->last; !w->folds && i < k->ninsns && w->vec < 0; i++) {
         if (k->insns[i].code != KN_STORE)
             continue;
         ir_expr off = flat_offset(w->ctx, k, &k->insns[i]);
@@ -276,12 +276,12 @@ bool cpu_find_window(const struct cpu_machine *m, struct ir_ctx *ctx, const stru
     *w = (struct window){.ctx = ctx, .k = k, .folds = folds};
     if (k->kind != IR_K_WINDOW || !find_reductions(w) || !find_dims(w, m))
         return false;
-    for (int i = k->stages[0].first; i < k->stages[0].last; i++) {
+    for (int i = kn_main_stage(k)->first; i < kn_main_stage(k)->last; i++) {
         int code = k->insns[i].code;
         if (code != KN_REDUCE && code != KN_LOAD && code != KN_SCALAR && code != KN_CONST)
             return false;
     }
-    for (int i = k->stages[0].first; i < k->stages[0].last; i++)
+    for (int i = kn_main_stage(k)->first; i < kn_main_stage(k)->last; i++)
         if (k->insns[i].code == KN_LOAD && !find_load(w, i))
             return false;
     if (!w->nloads || (folds && !may_fold(w)))

@@ -340,7 +340,7 @@ static bool choose_owners(struct ir_ctx *ctx, struct kn_kernel *k, struct cuda_s
     enum { ENOUGH = 1 << 14, FEW_POINTS = 16, BLOCKS = 512 };
     ir_expr rows;
     if (!cuda_owner_rows(ctx, k, &rows) || cuda_points(k, (1u << em_nouter(k)) - 1) >= ENOUGH ||
-        cuda_points(k, k->stages[0].inner) < FEW_POINTS)
+        cuda_points(k, kn_main_stage(k)->inner) < FEW_POINTS)
         return false;
     int64_t n = ir_const_or(rows, UNKNOWN), each = (n + BLOCKS - 1) / BLOCKS;
     *s = cuda_plain_schedule(CUDA_OWNERS);

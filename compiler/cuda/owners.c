@@ -153,7 +153,7 @@ static void look(struct owners *o, V from, V low, V high)
 void cuda_emit_owners(struct cuda_fn *f)
 {
     struct em *e = f->e;
-    uint32_t inner = e->k->stages[0].inner;
+    uint32_t inner = kn_main_stage(e->k)->inner;
     struct owners o = {.f = f, .inner = inner, .outer = ((1u << e->k->ndims) - 1) & ~inner};
     struct em_loop tiles, points;
     o.points = count_points(e, o.inner);

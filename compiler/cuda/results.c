@@ -22,7 +22,7 @@ int64_t ct_own_bytes(void)
 
 static bool stores_together(struct ir_ctx *ctx, const struct kn_kernel *k, int dim)
 {
-    for (int i = k->stages[0].last; i < k->ninsns; i++) {
+    for (int i = kn_main_stage(k)->last; i < k->ninsns; i++) {
         const struct kn_insn *n = &k->insns[i];
         if (n->code == KN_INDEX || (n->code == KN_STORE && cuda_load_width(ctx, k, i, dim, CT_TOGETHER) != CT_TOGETHER))
             return false;
@@ -35,7 +35,7 @@ int ct_together(struct ir_ctx *ctx, const struct kn_kernel *k, uint32_t columns,
     int dim = ct_last_dim(k, columns);
     if (ir_const_or(k->dims[dim].extent, 1) % CT_TOGETHER || !stores_together(ctx, k, dim))
         return 1;
-    for (int i = k->stages[0].last; i < k->ninsns && align; i++) {
+    for (int i = kn_main_stage(k)->last; i < k->ninsns && align; i++) {
         const struct kn_insn *n = &k->insns[i];
         if ((n->code != KN_STORE && n->code != KN_LOAD) || cuda_load_width(ctx, k, i, dim, CT_TOGETHER) != CT_TOGETHER)
             continue;
@@ -144,7 +144,7 @@ static void each_row(struct ct *c, V line, int rows, V first, V column, V col)
     enum { SHORT = 24 };
     struct em *e = c->e;
     struct em_loop l;
-    if (e->k->ninsns - e->k->stages[0].last <= SHORT) {
+    if (e->k->ninsns - kn_main_stage(e->k)->last <= SHORT) {
         for (int r = 0; r < ROWS; r += rows) {
             V row = LLVMBuildAdd(e->b, line, em_i64(e, r), "");
             V right = ct_own_place(c, row, column);

@@ -146,7 +146,7 @@ static V fetch_slot(struct ct *c, const struct ct_side *s, V j, V k0)
     V inside = bind_slot(c, s, j, k0);
     if (s->width > 1)
         em_set_lanes(e, e->k->dims[ct_last_dim(e->k, s->along_k ? c->k : s->dims)].var, s->width, NULL);
-    em_forget(e, 0, e->k->stages[0].last);
+    em_forget(e, 0, kn_main_stage(e->k)->last);
     em_insn_needed(e, s->value);
     V v = c->engine->element(c, s, em_splat(e, e->value[s->value], s->width));
     em_set_lanes(e, NULL, 1, NULL);

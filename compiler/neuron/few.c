@@ -46,7 +46,7 @@ static int only_reduction(const struct kn_kernel *k)
 /* Do points of the dim lie side by side in HBM, as the first stage loads them? */
 static bool is_along_rows(const struct kn_kernel *k, int dim)
 {
-    for (int i = 0; i < k->stages[0].last; i++) {
+    for (int i = 0; i < kn_main_stage(k)->last; i++) {
         const struct kn_insn *n = &k->insns[i];
         if (n->code == KN_LOAD && n->nindex && ir_uses_sym(n->index[n->nindex - 1], k->dims[dim].var))
             return true;
@@ -69,7 +69,7 @@ static int dim_to_cut(const struct kn_kernel *k, const int64_t *extent, int64_t 
     int best = -1;
     *pieces = 1;
     for (int d = 0; d < k->ndims; d++) {
-        if (!(k->stages[0].inner >> d & 1))
+        if (!(kn_main_stage(k)->inner >> d & 1))
             continue;
         int64_t least = is_along_rows(k, d) ? LEAST_ROW : 1;
         for (int64_t n = most; n > *pieces; n--)
@@ -124,7 +124,7 @@ static struct kn_insn partial(const struct cut *c, enum kn_code code, int arg)
 static const struct kn_kernel *first_pass(const struct cut *c)
 {
     const struct kn_kernel *from = c->k;
-    int last = from->stages[0].last;
+    int last = kn_main_stage(from)->last;
     struct kn_kernel *to = same_operands(c, from->ndims + 1, last + 1, 2);
     ir_expr var = from->dims[c->dim].var, place = ir_add(c->ctx, ir_mulc(c->ctx, c->piece, c->each), c->point);
     to->dims[0] = (struct kn_dim){c->piece, ir_const(c->ctx, c->pieces), KN_OUTER};
@@ -143,7 +143,7 @@ static const struct kn_kernel *first_pass(const struct cut *c)
             n->expr = ir_subst(c->ctx, n->expr, 1, &var, &place);
     }
     to->insns[last] = partial(c, KN_STORE, c->reduce);
-    to->stages[0] = (struct kn_stage){.inner = from->stages[0].inner << 1, .first = 0, .last = last};
+    to->stages[0] = (struct kn_stage){.inner = kn_main_stage(from)->inner << 1, .first = 0, .last = last};
     to->stages[1] = (struct kn_stage){.first = last, .last = last + 1};
     return to;
 }
@@ -152,7 +152,7 @@ static const struct kn_kernel *first_pass(const struct cut *c)
 static const struct kn_kernel *second_pass(const struct cut *c)
 {
     const struct kn_kernel *from = c->k;
-    int last = from->stages[0].last, moved = 2 - last, n = 0;
+    int last = kn_main_stage(from)->last, moved = 2 - last, n = 0;
     struct kn_kernel *to = same_operands(c, c->nouter + 1, from->ninsns + moved, from->nstages);
     for (int d = 0; d < from->ndims; d++)
         if (from->dims[d].role == KN_OUTER)

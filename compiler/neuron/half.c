@@ -150,7 +150,7 @@ static bool pays(const struct nk_machine *m, const struct kn_kernel *k, double p
     const struct nk_core_cost *c = &nk_costs.core[m->core];
     double bytes = 0, start = nk_costs.transfer[NK_TRANSFER_START_NS], loads,
            vector = points / (double)pieces * 1e3 / c->mhz[NEURON_VECTOR];
-    for (int i = 0; i < k->stages[0].last; i++)
+    for (int i = 0; i < kn_main_stage(k)->last; i++)
         if (k->insns[i].code == KN_LOAD)
             bytes += points * (double)tcc_dtype_bytes(k->operands[k->insns[i].operand].dtype);
     loads = bytes / c->dma / NEURON_DMA_ENGINES;

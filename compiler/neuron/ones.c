@@ -87,7 +87,7 @@ const struct kn_kernel *nk_with_ones(struct ir_ctx *ctx, const struct kn_kernel 
     for (int d = 0; d < k->ndims; d++) {
         if (!ir_is_const(k->dims[d].extent, &extent))
             return NULL;
-        bool is_inner = k->stages[0].inner >> d & 1;
+        bool is_inner = kn_main_stage(k)->inner >> d & 1;
         *(is_inner ? &inner : &outer) |= 1u << d;
         summed *= is_inner ? extent : 1;
         if (!is_inner && extent > 1 && !(used >> d & 1)) /* pe.c loops over dims of factors */

@@ -286,7 +286,7 @@ void nk_finish_sums(struct product *p, int n, const struct nk_tile *t, const str
         value[j] = IR_NEWN(nk->ctx, k->ninsns + 1, const struct nk_value *);
         value[j][p->c->reduce] = d == TCC_F32 ? s[j] : nk_copy(nk, &t[j], d, s[j]);
     }
-    for (int i = k->stages[0].last; i < k->ninsns; i++)
+    for (int i = kn_main_stage(k)->last; i < k->ninsns; i++)
         for (int j = 0; j < n; j++) {
             const struct nk_value *args[3] = {NULL, NULL, NULL};
             for (int a = 0; a < k->insns[i].nargs && a < 3; a++)

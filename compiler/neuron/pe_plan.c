@@ -79,7 +79,7 @@ static bool is_plain_sum(const struct nk *nk, struct product *p)
 static bool stored_along(const struct product *p, int rows)
 {
     const struct nk *nk = p->nk;
-    for (int i = nk->k->stages[0].last; i < nk->k->ninsns; i++) {
+    for (int i = kn_main_stage(nk->k)->last; i < nk->k->ninsns; i++) {
         const struct kn_insn *n = &nk->k->insns[i];
         int x = n->nindex - 1;
         if (n->code != KN_STORE)
@@ -227,7 +227,7 @@ static void find_turned(struct product *p)
 /* Does an index of a factor depend on the dim together with an outer one, as on a convolution's taps? */
 static bool is_tap(const struct nk *nk, int dim)
 {
-    for (int i = nk->k->stages[0].first; i < nk->k->stages[0].last; i++)
+    for (int i = kn_main_stage(nk->k)->first; i < kn_main_stage(nk->k)->last; i++)
         for (int x = 0; x < nk->k->insns[i].nindex; x++)
             for (int d = 0; d < nk->k->ndims && ir_uses_sym(nk->k->insns[i].index[x], nk->k->dims[dim].var); d++)
                 if (nk->k->dims[d].role == KN_OUTER && ir_uses_sym(nk->k->insns[i].index[x], nk->k->dims[d].var))

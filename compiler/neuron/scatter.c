@@ -69,7 +69,7 @@ static bool plan(struct nk *nk, struct scatter *s)
             s->dim = d;
         }
     }
-    s->others = k->stages[0].inner & ~(UINT32_C(1) << s->dim);
+    s->others = kn_main_stage(k)->inner & ~(UINT32_C(1) << s->dim);
     int value = without_casts(k, s->update);
     enum tcc_dtype d = (enum tcc_dtype)k->insns[value].dtype;
     s->value = d == TCC_BF16 || d == TCC_F16 ? value : s->update;
@@ -211,5 +211,5 @@ void nk_run_scatter(struct nk *nk)
             add_updates(&s, &t, same);
         } while (nk_next(nk, outer, s.chunk, at));
         nk_release_to(nk, mark, NULL, 0);
-    } while (nk_next(nk, nk->k->stages[0].inner, each, at));
+    } while (nk_next(nk, kn_main_stage(nk->k)->inner, each, at));
 }

@@ -132,6 +132,15 @@ int kn_stage_of(const struct kn_kernel *k, int insn)
     return -1;
 }
 
+const struct kn_stage *kn_main_stage(const struct kn_kernel *k)
+{
+    const struct kn_roles *r = &k->roles;
+    int insn = r->form == KN_CONTRACTION ? r->contraction.reduce
+               : r->form == KN_REDUCTION ? r->reduction.reduce[0]
+                                         : r->scatter.store;
+    return &k->stages[kn_stage_of(k, insn)];
+}
+
 int kn_without_casts(const struct kn_kernel *k, int insn)
 {
     while (kn_is_cast(&k->insns[insn]))

@@ -184,6 +184,8 @@ bool kn_only_multiplies(const struct kn_kernel *k);
 
 /* The stage that an instruction stands in; -1: none. */
 int kn_stage_of(const struct kn_kernel *k, int insn);
+/* The stage in which a contraction or a reduction sums, and a scatter updates; what is made of it stands behind. */
+const struct kn_stage *kn_main_stage(const struct kn_kernel *k);
 /* Does an index of the load or store run along the variable? */
 bool kn_runs_along(const struct kn_insn *n, ir_expr var);
 /* The score is the product times that positive number, and nothing else but the causal mask. */
