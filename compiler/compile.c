@@ -139,6 +139,17 @@ static const char *sidecar_path(struct job *j)
     return ir_internf(j->ctx, "%s/%s.weights", dirname(ir_strdup(j->ctx, o->output)), j->name);
 }
 
+/* The step for the job and those of other targets, until one fails. */
+static bool each_target(struct job *j, bool (*step)(struct job *))
+{
+    for (struct job *k = j; k; k = k->next)
+        if (!step(k)) {
+            j->status = k->status;
+            return false;
+        }
+    return true;
+}
+
 static double now_ms(void)
 {
     struct timespec t;
@@ -193,26 +204,36 @@ static bool find_runtime(struct job *j, char *path, size_t size)
     return false;
 }
 
+/* A file in the scratch folder, of the job's own; the first job's have plain names. */
+static const char *scratch_file(struct job *j, const char *name)
+{
+    return ir_internf(j->ctx, "%s/%s%s%s", j->folder, j->main ? j->name : "", j->main ? "." : "", name);
+}
+
 static bool link_output(struct job *j, const char *out, int *status)
 {
     struct custom_paths customs = {0};
     const char *cross = isa_of(j) == cpu_isa_host() ? NULL : isa_of(j)->cc;
-    if (!custom_objects(j->ctx, j->module->program, cross, j->folder, &customs)) {
+    VEC(const struct kn_program *) programs = {0};
+    VEC(const char *) objects = {0};
+    for (struct job *k = j; k; k = k->next)
+        VEC_PUSH(j->ctx, programs, k->module->program);
+    if (!custom_objects(j->ctx, programs.n, programs.at, cross, j->folder, &customs)) {
         *status = WRONG_INPUT;
         return false;
     }
-    const char **objects = IR_NEWN(j->ctx, j->code.nobjects + customs.n + 2, const char *);
-    int n = 0;
-    for (int i = 0; i < j->code.nobjects; i++)
-        objects[n++] = j->code.objects[i];
-    for (int i = 0; i < customs.n; i++)
-        objects[n++] = customs.at[i];
-    objects[n++] = ir_internf(j->ctx, "%s/model.o", j->folder);
-    objects[n++] = ir_internf(j->ctx, "%s/entries.o", j->folder);
+    for (struct job *k = j; k; k = k->next) {
+        for (int i = 0; i < k->code.nobjects; i++)
+            VEC_PUSH(j->ctx, objects, k->code.objects[i]);
+        for (int i = 0; i < customs.n && k == j; i++)
+            VEC_PUSH(j->ctx, objects, customs.at[i]);
+        VEC_PUSH(j->ctx, objects, scratch_file(k, "model.o"));
+    }
+    VEC_PUSH(j->ctx, objects, ir_internf(j->ctx, "%s/entries.o", j->folder));
     if (j->o->kind == TCCC_OBJECT)
-        return link_object(j->ctx, isa_of(j), out, n, objects, status);
+        return link_object(j->ctx, isa_of(j), out, objects.n, objects.at, status);
     if (j->o->kind == TCCC_ARCHIVE)
-        return link_archive(j->ctx, out, j->name, n, objects, status);
+        return link_archive(j->ctx, out, j->name, objects.n, objects.at, status);
     char runtime[PATH_MAX];
     if (!find_runtime(j, runtime, sizeof runtime)) {
         *status = ENVIRONMENT;
@@ -224,19 +245,35 @@ static bool link_output(struct job *j, const char *out, int *status)
     exports[1] = ir_internf(j->ctx, "%s_model", j->name);
     for (int e = 0; e < artifact_nentries(p); e++)
         exports[2 + e] = ir_internf(j->ctx, "%s_%s", j->name, artifact_identifier(j->ctx, artifact_entry_name(p, e)));
-    return link_shared(j->ctx, isa_of(j), out, n, objects, 1, archives, artifact_nentries(p) + 2, exports, status);
+    return link_shared(j->ctx, isa_of(j), out, objects.n, objects.at, 1, archives, artifact_nentries(p) + 2, exports,
+                       status);
 }
 
-static bool write_artifact(struct job *j)
+/* The weights' file in place; NULL: they are in the artifact, or drawn. */
+static const char *apart(struct job *j)
+{
+    return j->o->weights == TCCC_WEIGHTS_RANDOM ? NULL : sidecar_path(j);
+}
+
+static bool is_whole(struct job *j)
+{
+    return !sidecar_path(j);
+}
+
+/* Descriptor, plan, weights and, of the first job, entry points: what the artifact holds beside code. */
+static bool write_model(struct job *j)
 {
     const struct kn_program *p = j->module->program;
-    bool random = j->o->weights == TCCC_WEIGHTS_RANDOM && p->weight_bytes;
-    const char *sidecar = random ? ir_internf(j->ctx, TCC_RANDOM_WEIGHTS "%llu", j->o->weights_seed) : sidecar_path(j);
-    const char *base = sidecar && !random ? strrchr(sidecar, '/') + 1 : sidecar;
-    const char *model = ir_internf(j->ctx, "%s/model.o", j->folder), *out = ir_internf(j->ctx, "%s/out", j->folder);
-    const char *weights = ir_internf(j->ctx, "%s/weights", j->folder),
-               *header = ir_internf(j->ctx, "%s/header.h", j->folder);
-    struct artifact_options a = {.name = j->name,
+    const char *sidecar = apart(j), *base = sidecar ? strrchr(sidecar, '/') + 1 : NULL;
+    VEC(const char *) others = {0};
+    for (struct job *k = j->main ? NULL : j->next; k; k = k->next)
+        VEC_PUSH(j->ctx, others, k->name);
+    if (j->o->weights == TCCC_WEIGHTS_RANDOM && p->weight_bytes)
+        base = ir_internf(j->ctx, TCC_RANDOM_WEIGHTS "%llu", j->o->weights_seed);
+    struct artifact_options a = {.name = j->main ? j->main->name : j->name,
+                                 .symbol = j->name,
+                                 .nothers = others.n,
+                                 .others = others.at,
                                  .isa = isa_of(j),
                                  .nversions = j->host.n,
                                  .isas = j->host.archs,
@@ -245,13 +282,21 @@ static bool write_artifact(struct job *j)
                                  .nimages = j->code.nimages,
                                  .images = j->code.images,
                                  .device = j->target->device,
-                                 .shared = j->o->kind == TCCC_SO,
-                                 .hidden = hidden_names(j->o),
+                                 .shared = !j->main && j->o->kind == TCCC_SO,
+                                 .hidden = j->main || hidden_names(j->o),
                                  .sidecar = base,
                                  .source = source_digest(j)};
     j->status = ENVIRONMENT;
-    if (!artifact_object(j->ctx, p, &a, model, weights) ||
-        !artifact_entries(j->ctx, p, &a, ir_internf(j->ctx, "%s/entries.o", j->folder)))
+    return artifact_object(j->ctx, p, &a, scratch_file(j, "model.o"), scratch_file(j, "weights")) &&
+           (j->main || artifact_entries(j->ctx, p, &a, ir_internf(j->ctx, "%s/entries.o", j->folder)));
+}
+
+static bool write_artifact(struct job *j)
+{
+    const struct kn_program *p = j->module->program;
+    const char *out = ir_internf(j->ctx, "%s/out", j->folder), *header = ir_internf(j->ctx, "%s/header.h", j->folder);
+    j->status = ENVIRONMENT;
+    if (!each_target(j, write_model))
         return false;
     lap(j, "weights and plan");
     job_progress(j, "linking", 0.9);
@@ -263,8 +308,9 @@ static bool write_artifact(struct job *j)
     if (j->o->header &&
         (!artifact_header(j->ctx, p, j->name, source_digest(j), header) || !move_into_place(j, header, j->o->header)))
         return false;
-    if (sidecar && !random && !move_into_place(j, weights, sidecar))
-        return false;
+    for (struct job *k = j; k; k = k->next)
+        if (apart(k) && !move_into_place(j, scratch_file(k, "weights"), apart(k)))
+            return false;
     if (j->o->depfile && !sources_write_depfile(j->ctx, &j->sources, j->o->output, j->o->depfile))
         return false;
     return move_into_place(j, out, j->o->output);
@@ -330,14 +376,53 @@ static bool read_model(struct job *j)
     return true;
 }
 
+/* What was said of the model when it was read for the first target is not said again. */
+static void tell_errors(void *user, const struct ir_message *message)
+{
+    if (message->severity >= IR_ERROR)
+        tell(user, message);
+}
+
+static bool read_models(struct job *j)
+{
+    if (!j->next)
+        return read_model(j);
+    for (struct job *k = j; k; k = k->next) {
+        ir_on_diag(j->ctx, k == j ? tell : tell_errors, (void *)j->o);
+        if (!read_model(k)) {
+            j->status = k->status;
+            return false;
+        }
+    }
+    ir_on_diag(j->ctx, tell, (void *)j->o);
+    return true;
+}
+
+static bool make_plan(struct job *j)
+{
+    if (!job_build_training(j))
+        return false;
+    job_progress(j, "optimising the graph", 0.1);
+    return job_run_passes(j);
+}
+
+static bool compile_kernels(struct job *j)
+{
+    if (j->main) {
+        j->folder = j->main->folder;
+        j->name = ir_internf(j->ctx, "%s_%s", j->main->name, artifact_identifier(j->ctx, j->target->name));
+    }
+    return job_compile_kernels(j);
+}
+
 static bool work(struct job *j)
 {
     const struct tccc_options *o = j->o;
     lap(j, NULL);
     j->changes_left = o->change_limit;
     ir_hang(j->ctx, o->hang);
-    if (!job_choose_target(j) || (o->schedules && !(j->picks = target_schedules(j->ctx, o->schedules))) ||
-        !read_model(j))
+    if ((o->schedules && !(j->picks = target_schedules(j->ctx, o->schedules))) || !job_choose_target(j) ||
+        !read_models(j))
         return false;
     lap(j, "reading the model");
     ir_detail(j->ctx, "%s: target %s, -O%d%s%s", ir_shown(o->model), j->target->name, o->level,
@@ -356,16 +441,13 @@ static bool work(struct job *j)
         return true;
     }
     facts_begin(j);
-    if (!job_build_training(j))
-        return false;
-    job_progress(j, "optimising the graph", 0.1);
-    if (!job_run_passes(j))
+    if (!each_target(j, make_plan))
         return false;
     if (!j->module->program || (!o->output && !job_machine_dump(o)))
         return true;
     lap(j, "passes");
     job_progress(j, "compiling kernels", 0.3);
-    if ((!j->folder[0] && !make_folder(j)) || !job_compile_kernels(j))
+    if ((!j->folder[0] && !make_folder(j)) || !each_target(j, compile_kernels))
         return false;
     lap(j, "code of kernels");
     if (o->output && !write_artifact(j))
@@ -375,7 +457,7 @@ static bool work(struct job *j)
         print_laps(j);
     if (o->facts)
         facts_write(j);
-    if (caches && !sidecar_path(j))
+    if (caches && each_target(j, is_whole))
         cache_store(&j->cache, j->ctx, o->output, o->model, first);
     return true;
 }

@@ -376,13 +376,14 @@ static bool write_object(struct ir_ctx *ctx, const char *path, const struct file
     return ok;
 }
 
-bool custom_objects(struct ir_ctx *ctx, const struct kn_program *p, const char *cross, const char *folder,
-                    struct custom_paths *objects)
+bool custom_objects(struct ir_ctx *ctx, int nprograms, const struct kn_program *const *programs, const char *cross,
+                    const char *folder, struct custom_paths *objects)
 {
     struct called c = {.ctx = ctx};
     VEC(const struct file *) files = {0};
-    for (int e = 0; e < p->nentries; e++)
-        find_called(&c, &p->entries[e].steps);
+    for (int i = 0; i < nprograms; i++)
+        for (int e = 0; e < programs[i]->nentries; e++)
+            find_called(&c, &programs[i]->entries[e].steps);
     if (!c.all.n)
         return true;
     if (!are_distinct(ctx, &c))

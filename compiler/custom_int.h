@@ -20,10 +20,10 @@ void custom_sources(struct ir_ctx *ctx, struct custom_paths *paths);
 /* Of an operator's name: the function that an artifact's plan calls. */
 const char *custom_symbol(struct ir_ctx *ctx, const char *name);
 
-/* Objects for what the program calls on the host, written to `folder`, their paths appended to `objects`; `cross`: by
+/* Objects for what the programs call on the host, written to `folder`, their paths appended to `objects`; `cross`: by
  * that C compiler, for another processor than this one. False after a diagnostic. */
-bool custom_objects(struct ir_ctx *ctx, const struct kn_program *p, const char *cross, const char *folder,
-                    struct custom_paths *objects);
+bool custom_objects(struct ir_ctx *ctx, int nprograms, const struct kn_program *const *programs, const char *cross,
+                    const char *folder, struct custom_paths *objects);
 
 /* The file of an operator's device code. */
 const char *custom_device_file(const struct ir_custom *x);

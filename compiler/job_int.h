@@ -23,6 +23,9 @@ struct versions {
 
 struct job {
     const struct tccc_options *o;
+    const char *spec; /* what of --target it is for: "cuda:sm_80,sm_90a" */
+    struct job *next; /* the same model for another of --target's, to be in the same artifact; NULL: none */
+    struct job *main; /* the first of them, whose names and entry points it has; NULL: this is it */
     struct ir_ctx *ctx;
     struct ir_module *module;
     struct sources sources; /* files that the module came from */
@@ -65,7 +68,8 @@ void job_progress(const struct job *j, const char *what, double fraction);
 bool job_build_training(struct job *j);
 bool job_run_passes(struct job *j);
 
-/* machines.c: j->target, made and host; false after a diagnostic, with j->status. All architectures, for the cache. */
+/* machines.c: j->target, made and host, and j->next; false after a diagnostic, with j->status. All architectures,
+ * for the cache. */
 bool job_choose_target(struct job *j);
 struct cache_key job_cache_key(struct job *j);
 

@@ -71,10 +71,63 @@ static bool one_isa(struct job *j)
     return true;
 }
 
-bool job_choose_target(struct job *j)
+/* The target that the list begins with; NULL: there is none of that name. */
+static const struct target *first_target(const char *list)
+{
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(list, ":,"), list);
+    return target_by_name(name);
+}
+
+static bool has_device(const char *spec)
+{
+    const struct target *t = first_target(spec);
+    return t && t->device;
+}
+
+/* Where the list's next target begins; NULL: nowhere. Words that name none are machines of the one before. */
+static const char *next_target(const char *list)
+{
+    while ((list = strchr(list, ',')) && !first_target(++list))
+        ;
+    return list;
+}
+
+/* A job for each target of the list, those with devices first: an artifact that is told of no device runs on the first
+ * that is there. */
+static bool split_targets(struct job *j)
+{
+    VEC(const char *) specs = {0};
+    for (const char *next, *list = j->o->target ? j->o->target : "cpu"; list; list = next) {
+        next = next_target(list);
+        const char *spec = ir_internf(j->ctx, "%.*s", next ? (int)(next - list) - 1 : (int)strlen(list), list);
+        VEC_PUSH(j->ctx, specs, spec);
+        for (int i = specs.n - 1; i > 0 && has_device(spec) && !has_device(specs.at[i - 1]); i--) {
+            specs.at[i] = specs.at[i - 1];
+            specs.at[i - 1] = spec;
+        }
+    }
+    struct job *last = j;
+    j->spec = specs.at[0];
+    for (int i = 1; i < specs.n; i++, last = last->next) {
+        last->next = IR_NEW(j->ctx, struct job);
+        *last->next = *j;
+        last->next->next = NULL;
+        last->next->main = j;
+        last->next->spec = specs.at[i];
+    }
+    if (specs.n == 1 || !j->built)
+        return true;
+    ir_error(j->ctx, NULL,
+             "--target names several targets: only a model in a file is compiled for more than one at once");
+    j->status = USAGE;
+    return false;
+}
+
+static bool choose_target(struct job *j)
 {
     char spec[256];
-    snprintf(spec, sizeof spec, "%s", j->o->target ? j->o->target : "cpu");
+    snprintf(spec, sizeof spec, "%s", j->spec);
     char *arch = strchr(spec, ':');
     if (arch)
         *arch++ = 0;
@@ -98,19 +151,46 @@ bool job_choose_target(struct job *j)
         if (!choose_machines(j, j->target->host, march, "--march", &j->host))
             return false;
     }
-    if (!one_isa(j))
+    return one_isa(j);
+}
+
+bool job_choose_target(struct job *j)
+{
+    if (!split_targets(j))
         return false;
-    j->status = WRONG_INPUT;
+    for (struct job *k = j; k; k = k->next) {
+        if (!choose_target(k)) {
+            j->status = k->status;
+            return false;
+        }
+        for (struct job *other = j; other != k; other = other->next)
+            if (other->target == k->target || cpu_isa_of(other->host.archs[0]) != cpu_isa_of(k->host.archs[0])) {
+                ir_error(j->ctx, NULL,
+                         "--target names '%s' and '%s': an artifact has each target once, with a list of its machines, "
+                         "and is for one instruction set",
+                         other->spec, k->spec);
+                j->status = USAGE;
+                return false;
+            }
+        k->status = WRONG_INPUT;
+    }
     return true;
 }
 
 struct cache_key job_cache_key(struct job *j)
 {
-    const char **archs = IR_NEWN(j->ctx, 2 * MAX_VERSIONS, const char *);
     int n = 0;
-    for (int i = 0; i < j->made.n; i++)
-        archs[n++] = j->made.archs[i];
-    for (int i = 0; i < j->host.n && j->target->host; i++)
-        archs[n++] = j->host.archs[i];
+    for (struct job *k = j; k; k = k->next)
+        n += 2 * MAX_VERSIONS + 1;
+    const char **archs = IR_NEWN(j->ctx, n, const char *);
+    n = 0;
+    for (struct job *k = j; k; k = k->next) {
+        if (k != j)
+            archs[n++] = k->target->name;
+        for (int i = 0; i < k->made.n; i++)
+            archs[n++] = k->made.archs[i];
+        for (int i = 0; i < k->host.n && k->target->host; i++)
+            archs[n++] = k->host.archs[i];
+    }
     return (struct cache_key){j->name, j->target->name, n, archs, j->digest};
 }

@@ -575,11 +575,12 @@ struct tcc_prandom {
 /* those that are drawn */
 #define TCC_RANDOM_TYPE(dtype) ((dtype) == TCC_F32 || (dtype) == TCC_F16 || (dtype) == TCC_BF16)
 
-/* The one object that an artifact exports as data: NAME_model, in a .so also tccc_model. */
+/* The one object that an artifact exports as data: NAME_model, in a .so also tccc_model. Pointers to the descriptors of
+ * the same model for other devices, with plans, code and weights of their own, follow it (tcc_model_other()). */
 struct tcc_model {
     uint64_t magic;
     uint32_t abi_version, nversions;
-    uint32_t nimages, pad;
+    uint32_t nimages, nothers;
     const struct tcc_plan *plan;
     const struct tcc_version *versions; /* best first */
     const struct tcc_pimage *const *images;     /* best first; NULL: none */
@@ -591,5 +592,10 @@ struct tcc_model {
     const char *sidecar;                /* file name of the weights beside the .so, or NULL */
     const char *source;                 /* digest of the source file and flags, for --version style questions */
 };
+
+static inline const struct tcc_model *tcc_model_other(const struct tcc_model *m, uint32_t i)
+{
+    return ((const struct tcc_model *const *)(const void *)(m + 1))[i];
+}
 
 #endif

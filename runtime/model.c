@@ -151,6 +151,20 @@ static int name_dims(struct tccrt_model *m, const char *what)
     return TCC_OK;
 }
 
+/* The same model for other devices. Their signatures and variables are this one's: callers ask any of them. */
+static int open_others(struct tccrt_model *m, const char *what)
+{
+    struct tccrt_model **next = &m->next;
+    int status = TCC_OK;
+
+    for (uint32_t i = 0; i < m->desc->nothers && !status; i++, next = &(*next)->next) {
+        status = tcr_open_model(tcc_model_other(m->desc, i), what, NULL, next);
+        if (!status && (tccrt_nentries(*next) != tccrt_nentries(m) || tccrt_nstates(*next) != tccrt_nstates(m)))
+            return tcr_fail(TCC_EBUG, "%s: its plans for several devices are of different models", what);
+    }
+    return status;
+}
+
 int tcr_open_model(const struct tcc_model *desc, const char *what, void *handle, struct tccrt_model **out)
 {
     struct tccrt_model *m = calloc(1, sizeof *m);
@@ -165,7 +179,7 @@ int tcr_open_model(const struct tcc_model *desc, const char *what, void *handle,
     m->handle = handle;
     if ((status = check_descriptor(desc, what)) || (status = choose_version(m, what)) ||
         (status = tcr_check_plan(m, what)) || (status = find_weights(m, what)) || (status = sort_levels(m, what)) ||
-        (status = name_dims(m, what))) {
+        (status = name_dims(m, what)) || (status = open_others(m, what))) {
         tccrt_close(m);
         return status;
     }
@@ -199,6 +213,7 @@ void tccrt_close(struct tccrt_model *m)
     free(m->slot_of);
     if (m->map)
         munmap(m->map, m->map_size);
+    tccrt_close(m->next);
     if (m->handle)
         dlclose(m->handle);
     free(m);

@@ -82,6 +82,7 @@ struct tccrt_model {
     uint32_t nslots;
     char **expr_text;                /* of the expressions in signatures that are no constants, else NULL */
     struct tcr_uploaded *uploaded;   /* the weights on machines */
+    struct tccrt_model *next;        /* the same for another device, closed with this one; NULL: none */
 };
 
 /* The model of a descriptor. `what`: its name in messages; handle: closed with the model, or at once where that fails;

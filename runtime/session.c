@@ -190,8 +190,25 @@ static int check_functions(struct tccrt_session *s)
     return TCC_OK;
 }
 
+/* Memory 1 has the name of the device that a plan was made for. */
+static const char *made_for(const struct tccrt_model *m)
+{
+    return m->plan->memories.count > 1 ? tcr_string(m, m->memories[1].name) : "cpu";
+}
+
+/* Of the artifact's plans that for the device; the first where there is none, as for the simulator. */
+static struct tccrt_model *plan_for(struct tccrt_model *m, const char *device)
+{
+    size_t n = strcspn(device, ":");
+
+    for (struct tccrt_model *k = m; k; k = k->next)
+        if (strlen(made_for(k)) == n && !strncmp(made_for(k), device, n))
+            return k;
+    return m;
+}
+
 /* The host, and the device beside it unless that is the host. */
-static int open_devices(struct tccrt_session *s, const struct tccrt_options *o)
+static int open_devices(struct tccrt_session *s, const struct tccrt_options *o, const char *name)
 {
     struct tcr_device_request r = {.heap = &s->heap,
                                    .kernels = s->m->functions,
@@ -199,11 +216,8 @@ static int open_devices(struct tccrt_session *s, const struct tccrt_options *o)
                                    .nimages = s->m->desc->nimages,
                                    .nkernels = s->m->plan->kernels.count,
                                    .options = o};
-    const char *name = o->device ? o->device : tccrt_env_text("TCCC_DEVICE");
     int status = tcr_device_open("cpu", &r, &s->host);
 
-    if (!name || !strcmp(name, "auto")) /* memory 1 has the name of the device that it was made for */
-        name = s->m->plan->memories.count > 1 ? tcr_string(s->m, s->m->memories[1].name) : "cpu";
     if (!status)
         s->device = s->host;
     if (!status && strcmp(name, s->host->name))
@@ -218,6 +232,27 @@ static int open_devices(struct tccrt_session *s, const struct tccrt_options *o)
         s->device->timing = s->apart && o->profile && s->device->ops->timed;
     }
     return status;
+}
+
+/* For the device that is asked for; else for the first of those that the artifact was made for which is there. */
+static int choose_devices(struct tccrt_session *s, struct tccrt_model *m, const struct tccrt_options *o)
+{
+    const char *name = o->device ? o->device : tccrt_env_text("TCCC_DEVICE");
+    int status;
+
+    if (name && strcmp(name, "auto") != 0) {
+        s->m = plan_for(m, name);
+        return open_devices(s, o, name);
+    }
+    for (;; m = m->next) {
+        s->m = m;
+        status = open_devices(s, o, made_for(m));
+        if (status != TCC_EENV || !m->next || !s->host)
+            return status;
+        s->host->ops->close(s->host);
+        s->host = NULL;
+        tcr_clear_error();
+    }
 }
 
 /* Options may be NULL. The session keeps the model in use: free it before closing the model. */
@@ -245,12 +280,11 @@ int tccrt_session_new(struct tccrt_model *m, const struct tccrt_options *o, stru
     if (!(s = tcr_heap_alloc(&heap, sizeof *s)))
         return TCC_EENV;
     memset(s, 0, sizeof *s);
-    s->m = m;
     s->heap = heap;
     s->seed = o->seed;
     s->stage = o->stage;
     s->tensor = o->tensor;
-    status = open_devices(s, o);
+    status = choose_devices(s, m, o);
     if (!status)
         status = make_tables(s);
     if (!status && heap.exact)

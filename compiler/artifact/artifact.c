@@ -263,6 +263,7 @@ static void descriptor(struct object *o, const struct kn_program *p, const struc
                               .abi_version = TCC_ABI_VERSION,
                               .nversions = (uint32_t)options->nversions,
                               .nimages = (uint32_t)options->nimages,
+                              .nothers = (uint32_t)options->nothers,
                               .weights_size = p->weight_bytes,
                               .weights_digest = digest};
     int versions = versions_table(o, p, options), libops = libops_table(o, plan);
@@ -282,10 +283,16 @@ static void descriptor(struct object *o, const struct kn_program *p, const struc
     point_to_text(o, at + offsetof(struct tcc_model, name), options->name);
     point_to_text(o, at + offsetof(struct tcc_model, sidecar), options->sidecar);
     point_to_text(o, at + offsetof(struct tcc_model, source), options->source);
-    elf_symbol(o->elf, ir_internf(o->ctx, "%s_model", options->name), o->relro, at, sizeof model,
+    for (int i = 0; i < options->nothers; i++)
+        elf_pointer(
+            o->elf, o->relro, elf_zeros(o->elf, o->relro, 8, 8),
+            elf_symbol(o->elf, ir_internf(o->ctx, "%s_model", options->others[i]), 0, 0, 0, ELF_GLOBAL | ELF_HIDDEN),
+            0);
+    uint64_t size = sizeof model + 8 * (uint64_t)options->nothers;
+    elf_symbol(o->elf, ir_internf(o->ctx, "%s_model", options->symbol), o->relro, at, size,
                ELF_GLOBAL | (options->hidden ? ELF_HIDDEN : 0));
     if (options->shared)
-        elf_symbol(o->elf, "tccc_model", o->relro, at, sizeof model, ELF_GLOBAL);
+        elf_symbol(o->elf, "tccc_model", o->relro, at, size, ELF_GLOBAL);
 }
 
 bool artifact_object(struct ir_ctx *ctx, const struct kn_program *p, const struct artifact_options *options,

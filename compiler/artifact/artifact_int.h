@@ -21,6 +21,9 @@ const struct kn_entry *artifact_entry(const struct kn_program *p, int i);
 struct cpu_isa;
 struct artifact_options {
     const char *name;                        /* C identifier that prefixes symbols */
+    const char *symbol;                      /* its descriptor's, without _model: `name`, or of a part of `name` */
+    int nothers;                             /* descriptors of the same for other devices, by such symbols */
+    const char *const *others;
     const struct cpu_isa *isa;               /* whose objects they are */
     int nversions;                           /* best first */
     const char *const *isas;                 /* struct tcc_version.isa of each */
