@@ -54,8 +54,8 @@ static struct ir_value *hide_padding(struct ring *r, ir_expr first)
     const struct ir_value *like = r->x->n->nin > r->tensors ? r->in[r->tensors] : r->in[0];
     enum tcc_dtype dtype = (enum tcc_dtype)like->type->dtype;
     struct ir_value *zero = ir_constant_f(b, dtype, 0), *never = ir_constant_f(b, dtype, -INFINITY);
-    struct ir_value *shown = ir_binary(b, IR_lt, ir_binary(b, IR_add, i, at), ir_constant_i(b, TCC_I64, keys));
-    return ir_select(b, shown, zero, never);
+    struct ir_value *key = ir_binary(b, IR_add, i, at), *end = ir_constant_i(b, TCC_I64, keys);
+    return ir_select(b, ir_binary(b, IR_lt, key, end), zero, never);
 }
 
 /* Of a mask with a number for each key those of the part that begins with key `first`; what pads it is hidden. */
