@@ -284,10 +284,10 @@ void grad_qr(struct grad *g, struct ir_node *n)
         grad_give(g, n, 0, of_tall(g, q, r, dq, dr));
         return;
     }
-    if (ir_expr_eq(g->ctx, k, rows(x)) != IR_YES) {
+    if (ir_expr_eq(g->ctx, k, columns(q)) != IR_YES) {
         grad_fail(g, n,
-                  "the complete factors of matrices of more rows than columns, or of sides that only the run knows, "
-                  "are not differentiated");
+                  "the complete factors of matrices that have, or may have, more rows than columns are not "
+                  "differentiated");
         return;
     }
     ir_expr rest = ir_sub(g->ctx, columns(x), k);

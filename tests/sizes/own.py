@@ -97,6 +97,13 @@ def wrapped(op):
     return h.make_model(graph, opset_imports=[h.make_opsetid("", 17)], ir_version=9), {"x": f(3, 4)}
 
 
+def factors(whole):
+    """Both factors, whose signs are told by each other alone."""
+    nodes = [h.make_node("Qr", ["x"], ["q", "r"], name="Qr", domain=TF, full_matrices=whole), h.make_node("MatMul", ["q", "r"], ["y"])]
+    graph = h.make_graph(nodes, "factors", [h.make_tensor_value_info("x", T.FLOAT, [2, 5, 3])], [h.make_tensor_value_info(n, T.FLOAT, None) for n in "qry"])
+    return h.make_model(graph, opset_imports=[h.make_opsetid("", 17), h.make_opsetid(TF, 1)], ir_version=9), {"x": f(2, 5, 3)}
+
+
 def one_node(op, opset, operands, **attrs):
     graph = h.make_graph([h.make_node(op, list(operands), ["y"], name=op, **attrs)], op, [h.make_tensor_value_info(n, T.FLOAT, v.shape) for n, v in operands.items()],
                          [h.make_tensor_value_info("y", T.FLOAT, None)])
@@ -196,6 +203,8 @@ MODELS = {      # what once fell, and is no operator by itself
     **{op: (lambda op=op: spectrum(op)) for op in "FFT FFT2D FFT3D IFFT IFFT2D IFFT3D IRFFT".split()},
     "factor": factor,
     **{f"wrapped_{op}": (lambda op=op: wrapped(op)) for op in ("Add", "Sub", "Mul")},
+    "factors": lambda: factors(0),
+    "factors_whole": lambda: factors(1),
     "old_elements": lambda: one_node("BatchNormalization", 6, {"x": f(2, 3, 4), "s": f(3, 4), "b": f(3, 4), "m": f(3, 4), "v": abs(f(3, 4))}, spatial=0),
     "features_of_rows": lambda: (h.make_model(h.make_graph([h.make_node("ArrayFeatureExtractor", ["x", "i"], ["y"], domain=ML)], "g",
                                  [h.make_tensor_value_info("x", T.FLOAT, [2, 1, 4]), h.make_tensor_value_info("i", T.INT64, [3])], [h.make_tensor_value_info("y", T.FLOAT, None)]),
