@@ -11,7 +11,8 @@
  *       contract_micro.c for halves, tiles:  transform back, epilogue, store
  *
  * The stages' bodies are emitted as they stand, with their row buffers moved to the tile's place. As many tiles are
- * taken at once as leave v in the second cache: each pass over them reads all weights.
+ * taken at once as pays: each pass over them reads all weights, and few of them fill no register tile. A tile of the
+ * launch that has the same ones as the tile before finds v as that left it.
  */
 #include "compiler/cpu/emit_int.h"
 #include "base/mutant.h"
@@ -28,6 +29,7 @@ struct wg {
     const struct kn_kernel *k;
     struct kn_winograd r;
     int64_t frequencies, channels, room; /* of input; tiles that v and m have room for */
+    bool from_far;                       /* an image does not stay in the second cache */
     LLVMValueRef scratch, first, ntiles;
 };
 
@@ -44,6 +46,12 @@ static bool study(const struct kn_kernel *k, struct wg *g)
     g->channels = ir_const_or(k->dims[g->r.in_block].extent, 0) * BLOCK;
     g->frequencies = ir_const_or(k->dims[g->r.frequency].extent, 0);
     return g->frequencies > 0 && g->channels > 0;
+}
+
+/* Channels whose values are lanes of one vector, where LLVM finds no instruction that reads one for all; 1: it does. */
+static int by_lane(const struct cpu_machine *m)
+{
+    return m->lane_product ? m->lane_bytes / 4 : 1;
 }
 
 /* -- What pays ------------------------------------------------------------------------------------------ */
@@ -94,24 +102,49 @@ double cpu_winograd_cycles(const struct pass_machine *m, const struct ir_node *n
     return cost(m, n, cpu_winograd(m, n) + (cpu_winograd(m, n) ? 2 : 3));
 }
 
-/* In how many pieces an image's tiles are cut: each reads all weights, and v once for each panel if it does not stay in
- * the second cache. */
+/* Tiles of a register tile's rows at most. */
+static int most_rows(const struct cpu_machine *m)
+{
+    int most = (m->registers - 2 - (m->emit.fma ? 1 : 2)) / 2;
+    return by_lane(m) > 1 && most > m->lane_rows ? m->lane_rows : most;
+}
+
+/* Cycles of a step of the sum over channels for so many tiles: blocks of rows differ by one row at most. */
+static double step_cost(const struct cpu_machine *m, int64_t tiles)
+{
+    int most = most_rows(m);
+    int64_t blocks = (tiles + most - 1) / most, rows = tiles / blocks, more = tiles % blocks;
+    double few = rows > 4 ? (double)rows : 4, many = rows + 1 > 4 ? (double)rows + 1 : 4; /* 4: a sum's own latency */
+    return few * (double)(blocks - more) + many * (double)more + 0.4 * (double)blocks;
+}
+
+/*
+ * In how many pieces an image's tiles are cut. Each reads all weights, of which the second cache or what lies behind it
+ * gives 32 bytes a cycle beside products; rows of v and m that it does not hold cost some 60 cycles each, for each
+ * panel (both measured on layers of 64 to 512 channels). Two threads share the pieces.
+ */
 static int64_t choose_pieces(const struct cpu_machine *m, const struct wg *g, int64_t tiles, int64_t blocks)
 {
-    int64_t best = 1;
-    double least = 0, weights = (double)(g->frequencies * g->channels) * (double)(blocks * BLOCK) * 4;
-    for (int64_t pieces = 1; pieces <= tiles; pieces++) {
-        int64_t each = (tiles + pieces - 1) / pieces;
-        double v = (double)(each * v_step(g)) * 4, bytes = (double)((tiles + each - 1) / each) * weights;
-        if (v > (double)m->l2)
-            bytes += (double)((tiles + each - 1) / each) * (double)((blocks + 1) / 2) * v;
-        if (pieces == 1 || bytes < 0.99 * least) {
+    int64_t best = 1, wanted = tiles >= 48 ? 4 : 1;
+    double least = 0, weights = (double)(g->frequencies * g->channels) * (double)(blocks * BLOCK) * 4,
+           panels = (double)((blocks + 1) / 2),
+           steps = (double)(g->frequencies * g->channels) * panels * (PANEL / 2 / cpu_lanes(m, 4));
+    for (int64_t pieces = wanted; pieces <= tiles; pieces++) {
+        int64_t each = (tiles + pieces - 1) / pieces, last = tiles - (pieces - 1) * each;
+        if (last <= 0)
+            continue;
+        double held = (double)(each * (v_step(g) + 2 * g->frequencies * BLOCK)) * 4;
+        double cycles = steps * (step_cost(m, each) * (double)(pieces - 1) + step_cost(m, last)),
+               fetch = (double)pieces * weights / (weights > 8. * (double)m->l2 ? 8 : 32);
+        cycles = (cycles > fetch ? cycles : fetch) + (double)pieces * weights / 32;
+        if (held > (double)m->l2)
+            cycles += panels * (double)(tiles * g->frequencies) * 60;
+        cycles *= (double)((pieces + 1) / 2 * 2) / (double)(pieces > 1 ? pieces : 2);
+        if (pieces == wanted || cycles < 0.99 * least) {
             best = pieces;
-            least = bytes;
+            least = cycles;
         }
     }
-    if (best < 4 && tiles >= 48)
-        return 4;
     return best == 1 && blocks <= 2 && tiles >= 16 ? 2 : best; /* one panel: nothing else is left to share */
 }
 
@@ -234,26 +267,34 @@ static void body_both(struct wg *g, int stage, int dim, int operand, LLVMValueRe
 static void transform_in(struct wg *g)
 {
     struct em *e = g->e;
-    struct em_loop r, c;
-    em_loop_begin(e, &r, em_below(e, g->ntiles), em_i64(e, 1), "in");
-    bind_tile(g, r.iv);
-    LLVMValueRef to = at(g, g->scratch, mul(g, r.iv, v_step(g)));
-    em_loop_begin(e, &c, em_points(e, g->r.in_block), em_i64(e, 1), "ib");
-    bind_dim(g, g->r.in_block, c.iv);
-    body_both(g, g->r.take, g->r.in_lane, g->r.v, to, 1);
-    em_loop_end(e, &c);
-    em_loop_end(e, &r);
+    struct em_loop outer, inner;
+    bool far = g->from_far;
+    em_loop_begin(e, &outer, far ? em_points(e, g->r.in_block) : em_below(e, g->ntiles), em_i64(e, 1), "in");
+    em_loop_begin(e, &inner, far ? em_below(e, g->ntiles) : em_points(e, g->r.in_block), em_i64(e, 1), "in");
+    LLVMValueRef tile = far ? inner.iv : outer.iv;
+    bind_dim(g, g->r.in_block, far ? outer.iv : inner.iv);
+    bind_tile(g, tile);
+    body_both(g, g->r.take, g->r.in_lane, g->r.v, at(g, g->scratch, mul(g, tile, v_step(g))), 1);
+    em_loop_end(e, &inner);
+    em_loop_end(e, &outer);
+}
+
+/* Tiles of the launch go through the blocks of output channels first: v is there unless the first of them is at hand,
+ * or the call begins. */
+static void transform_once(struct wg *g, const struct em_tiles *t)
+{
+    struct em *e = g->e;
+    struct em_if f;
+    LLVMValueRef begins = LLVMBuildICmp(e->b, LLVMIntEQ, t->loop.iv, e->first, "");
+    LLVMValueRef new = LLVMBuildICmp(e->b, LLVMIntEQ, t->at[g->r.out_block].lo, em_i64(e, 0), "");
+    em_if_begin(e, &f, LLVMBuildOr(e->b, begins, new, ""));
+    transform_in(g);
+    em_if_end(e, &f);
 }
 
 struct acc {
     LLVMValueRef at[64];
 };
-
-/* Channels whose values are lanes of one vector, where LLVM finds no instruction that reads one for all; 1: it does. */
-static int by_lane(const struct em *e)
-{
-    return em_cpu(e)->lane_product ? em_cpu(e)->lane_bytes / 4 : 1;
-}
 
 /* Products of mr tiles with two vectors of u, `unroll` channels a time; `lines` cache lines from `next` on are fetched
  * meanwhile. */
@@ -262,7 +303,7 @@ static void products(struct wg *g, LLVMValueRef a, LLVMValueRef b, int mr, LLVMV
 {
     struct em *e = g->e;
     struct em_loop l;
-    int lanes = cpu_lanes(em_cpu(e), 4), n = mr * 2, by = by_lane(e), unroll = by > 1 ? by : 2;
+    int lanes = cpu_lanes(em_cpu(e), 4), n = mr * 2, by = by_lane(em_cpu(e)), unroll = by > 1 ? by : 2;
     LLVMValueRef av[64];
     em_loop_begin(e, &l, em_below(e, em_i64(e, g->channels)), em_i64(e, unroll), "k");
     for (int i = 0; i < n; i++)
@@ -296,10 +337,10 @@ static LLVMValueRef m_of(struct wg *g, int64_t half, LLVMValueRef tile)
     return at(g, base, mul(g, tile, g->frequencies * BLOCK));
 }
 
-/* A frequency's products: weights of one panel, and the panel's columns [x, x + 2 vectors). */
+/* A frequency's products: weights of one panel and the next, and of the panel's columns a part of two vectors. */
 struct panel {
-    LLVMValueRef z, weights;
-    int x, lanes, most; /* vectors' elements; rows of a register tile */
+    LLVMValueRef z, weights, next;
+    int part, parts, lanes, most; /* vectors' elements; rows of a register tile */
 };
 
 /* mr tiles from `first` on; they fetch `lines` cache lines of the next panel from `next` on, a step. */
@@ -310,10 +351,10 @@ static void row_block(struct wg *g, const struct panel *p, LLVMValueRef first, i
     struct acc acc;
     for (int i = 0; i < mr * 2; i++)
         acc.at[i] = LLVMConstNull(em_vec(e->t_f32, p->lanes));
-    LLVMValueRef right = at(g, p->weights, em_i64(e, p->x));
+    LLVMValueRef right = at(g, p->weights, em_i64(e, p->part * 2 * p->lanes));
     products(g, at(g, a, mul(g, p->z, g->channels)), right, mr, next, lines, &acc);
     for (int i = 0; i < mr * 2; i++) {
-        int column = p->x + i % 2 * p->lanes;
+        int column = (p->part * 2 + i % 2) * p->lanes;
         LLVMValueRef second = mul(g, p->z, BLOCK);
         LLVMValueRef to = at(g, m_of(g, MUTANT(168, column / BLOCK, 0), first), second);
         to = at(g, to, em_i64(e, (int64_t)(i / 2) * g->frequencies * BLOCK + column % BLOCK));
@@ -321,42 +362,72 @@ static void row_block(struct wg *g, const struct panel *p, LLVMValueRef first, i
     }
 }
 
-/* Blocks of mr tiles, so many of them that each fetches its share of the next panel. */
-static void known_rows(struct wg *g, const struct panel *p, LLVMValueRef next)
+/* Rows [from, to) of the tiles in blocks of mr, the first of which is the panel's `block`-th. */
+static void row_blocks(struct wg *g, const struct panel *p, struct em_range rows, int mr, int64_t block, int lines)
 {
     struct em *e = g->e;
     struct em_loop r;
-    int64_t tiles = g->room - 16, blocks = (tiles + p->most - 1) / p->most;
-    int mr = (int)((tiles + blocks - 1) / blocks), lines = (int)((PANEL * 2 / LINE + blocks - 1) / blocks);
-    em_loop_begin(e, &r, em_below(e, g->ntiles), em_i64(e, mr), "rows");
-    next = at(g, next, mul(g, LLVMBuildUDiv(e->b, r.iv, em_i64(e, mr), ""), g->channels / 2 * lines * LINE));
-    row_block(g, p, r.iv, mr, next, p->x ? 0 : lines);
+    em_loop_begin(e, &r, rows, em_i64(e, mr), "rows");
+    LLVMValueRef number = LLVMBuildUDiv(e->b, LLVMBuildSub(e->b, r.iv, rows.lo, ""), em_i64(e, mr), "");
+    number = mul(g, add(g, number, block), g->channels / 2 * lines * LINE);
+    row_block(g, p, r.iv, mr, at(g, p->next, number), lines);
     em_loop_end(e, &r);
+}
+
+/* So many tiles: as few blocks as must be, which differ by one row at most and fetch a share of the next panel each. */
+static void known_rows(struct wg *g, const struct panel *p, int64_t tiles)
+{
+    int64_t blocks = (tiles + p->most - 1) / p->most, rows = tiles / blocks, more = tiles % blocks,
+            all = blocks * p->parts, at = more * (rows + 1);
+    int lines = (int)((PANEL * 2 / LINE + all - 1) / all);
+    if (more)
+        row_blocks(g, p, em_below(g->e, em_i64(g->e, at)), (int)rows + 1, p->part * blocks, lines);
+    row_blocks(g, p, em_range(g->e, em_i64(g->e, at), em_i64(g->e, tiles)), (int)rows, p->part * blocks + more, lines);
+}
+
+/* A piece of an image, or its last one. */
+static void known_pieces(struct wg *g, const struct panel *p)
+{
+    struct em *e = g->e;
+    int64_t tiles = ir_const_or(g->k->dims[g->r.tile].extent, 0), each = g->room - 16, last = tiles % each;
+    struct em_if f;
+    if (!last) {
+        known_rows(g, p, each);
+        return;
+    }
+    LLVMValueRef whole = LLVMBuildICmp(e->b, LLVMIntEQ, g->ntiles, em_i64(e, each), "");
+    if (tiles > each) {
+        em_if_begin(e, &f, whole);
+        known_rows(g, p, each);
+        em_if_end(e, &f);
+        em_if_begin(e, &f, LLVMBuildNot(e->b, whole, ""));
+    }
+    known_rows(g, p, last);
+    if (tiles > each)
+        em_if_end(e, &f);
 }
 
 /*
  * Of tiles whose number is known only at run time: as many blocks as must be, all of the least size on hand that takes
  * them in. The first one fetches all of the next panel: there may be no other.
  */
-static void unknown_rows(struct wg *g, const struct panel *p, LLVMValueRef next)
+static void unknown_rows(struct wg *g, const struct panel *p)
 {
     struct em *e = g->e;
     int sizes[] = {p->most / 2 + 1, p->most * 3 / 4 + 1, p->most - 1, p->most}, below = 0;
+    int lines = PANEL * 2 / LINE / p->parts;
     LLVMValueRef one = em_i64(e, 1), most = em_i64(e, p->most);
     LLVMValueRef blocks = LLVMBuildUDiv(e->b, add(g, g->ntiles, p->most - 1), most, "");
     LLVMValueRef each =
         LLVMBuildUDiv(e->b, LLVMBuildSub(e->b, LLVMBuildAdd(e->b, g->ntiles, blocks, ""), one, ""), blocks, "");
     for (int i = 0; i < (int)(sizeof sizes / sizeof *sizes); i++) {
         struct em_if f;
-        struct em_loop r;
         if (sizes[i] <= below)
             continue;
         LLVMValueRef right = LLVMBuildICmp(e->b, LLVMIntSLE, each, em_i64(e, sizes[i]), "");
         em_if_begin(e, &f, LLVMBuildAnd(e->b, LLVMBuildICmp(e->b, LLVMIntSGT, each, em_i64(e, below), ""), right, ""));
-        row_block(g, p, em_i64(e, 0), sizes[i], next, p->x ? 0 : PANEL * 2 / LINE);
-        em_loop_begin(e, &r, em_range(e, em_i64(e, sizes[i]), g->ntiles), em_i64(e, sizes[i]), "rows");
-        row_block(g, p, r.iv, sizes[i], next, 0);
-        em_loop_end(e, &r);
+        row_blocks(g, p, em_below(e, em_i64(e, sizes[i])), sizes[i], p->part, lines);
+        row_blocks(g, p, em_range(e, em_i64(e, sizes[i]), g->ntiles), sizes[i], 0, 0);
         em_if_end(e, &f);
         below = sizes[i];
     }
@@ -366,15 +437,14 @@ static void multiply(struct wg *g, LLVMValueRef u)
 {
     struct em *e = g->e;
     struct em_loop z;
-    struct panel p = {.lanes = cpu_lanes(em_cpu(e), 4), .most = (em_cpu(e)->registers - 2 - (e->m->fma ? 1 : 2)) / 2};
-    if (by_lane(e) > 1 && p.most > em_cpu(e)->lane_rows)
-        p.most = em_cpu(e)->lane_rows;
+    struct panel p = {.lanes = cpu_lanes(em_cpu(e), 4), .most = most_rows(em_cpu(e))};
+    p.parts = PANEL / (2 * p.lanes);
     em_loop_begin(e, &z, em_below(e, em_i64(e, g->frequencies)), em_i64(e, 1), "z");
     p.z = z.iv;
     p.weights = at(g, u, mul(g, z.iv, g->channels * PANEL));
-    for (p.x = 0; p.x < PANEL; p.x += 2 * p.lanes)
-        (ir_const_or(g->k->dims[g->r.tile].extent, 0) ? known_rows : unknown_rows)(
-            g, &p, at(g, p.weights, em_i64(e, g->channels * PANEL)));
+    p.next = at(g, p.weights, em_i64(e, g->channels * PANEL));
+    for (p.part = 0; p.part < p.parts; p.part++)
+        (ir_const_or(g->k->dims[g->r.tile].extent, 0) ? known_pieces : unknown_rows)(g, &p);
     em_loop_end(e, &z);
 }
 
@@ -406,13 +476,15 @@ static void emit_winograd(struct em *e)
         return; /* cannot be: its schedule said that it can */
     g.e = e;
     g.room = e->k->schedule.tile[g.r.tile] + 16;
+    int64_t tiles = ir_const_or(e->k->dims[g.r.tile].extent, 0), points = g.frequencies == 36 ? 16 : 4;
+    g.from_far = tiles * points * g.channels * 4 > em_cpu(e)->l2;
     g.scratch = e->scratch;
     em_tiles_begin(e, &t);
     for (int i = 0; i < em_nouter(e->k); i++)
         em_bind(e, e->k->dims[i].var, t.at[i].lo);
     g.first = t.at[g.r.tile].lo;
     g.ntiles = em_length(e, t.at[g.r.tile]);
-    transform_in(&g);
+    transform_once(&g, &t);
     em_loop_begin(e, &p, t.at[g.r.out_block], em_i64(e, 2), "panel");
     const struct kn_insn *u = &e->k->insns[g.r.load_u];
     bind_dim(&g, g.r.out_block, p.iv);
