@@ -76,7 +76,7 @@ void cg_start_fetch(struct sum *s, LLVMValueRef r0, LLVMValueRef b)
         return;
     int64_t slab = c->nk * s->cv * g->lanes * size, total = c->ncols * c->nk * size;
     int least = em_cpu(e)->registers < 32 || c->late_rows ? 8 : 16; /* sums of a tile that hide what fetching takes */
-    if (g->packed_b || !c->panel || s->mr * s->cv < least || slab < 16 << 10 || total < 256 << 10 || in->n == CT_DYN ||
+    if (g->packed_b || !c->panel || s->mr * s->cv < least || slab < 4 << 10 || total < 256 << 10 || in->n == CT_DYN ||
         in->n % u || s->sb[last] == CT_DYN || (int64_t)s->cv * g->lanes % c->panel)
         return;
     s->fetch_shift = log2_exact(s->sb[last] * u * unit / 64);
