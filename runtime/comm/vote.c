@@ -112,6 +112,20 @@ int tcr_commit(struct tccrt_session *s, const struct tcc_pstep *p, struct tccrt_
     return status ? status : tccrt_comm_barrier(c, NULL);
 }
 
+static bool has_owners(const struct tccrt_model *m, struct tcc_range steps)
+{
+    for (uint32_t i = 0; i < steps.count; i++) {
+        const struct tcc_pstep *p = &m->steps[steps.first + i];
+
+        if (p->kind == TCC_STEP_COLLECTIVE && (p->what == TCC_BROADCAST_FROM_OWNER || p->what == TCC_REDUCE_OWNED))
+            return true;
+        for (uint32_t r = 0; r < p->regions.count; r++)
+            if (has_owners(m, m->regions[p->regions.first + r].steps))
+                return true;
+    }
+    return false;
+}
+
 int tccrt_comm_commits(const struct tccrt_model *m, const char *entry)
 {
     const struct tcc_pentry *e = m && entry ? tcr_find_entry(m, entry) : NULL;
@@ -122,16 +136,9 @@ int tccrt_comm_commits(const struct tccrt_model *m, const char *entry)
     if (tccrt_stages(m) > 1 || tccrt_tensor_parts(m) > 1)
         return tcr_fail(TCC_EUSAGE, "a rank has a part of the model (--partitions, --tensor-parallel), which is lost "
                                     "when it dies");
-    for (uint32_t i = 0; i < e->steps.count; i++) {
-        const struct tcc_pstep *p = &m->steps[e->steps.first + i];
-
-        if (p->kind == TCC_STEP_COLLECTIVE && (p->what == TCC_BROADCAST_FROM_OWNER || p->what == TCC_REDUCE_OWNED))
-            return tcr_fail(TCC_EUSAGE, "a rank has a part of the state (--zero), which is lost when it dies");
-        if (regions_communicate(m, p))
-            return tcr_fail(TCC_EUSAGE, "ranks keep gradients of several calls (--accumulate), which are lost when one "
-                                        "dies");
-    }
-    return TCC_OK;
+    return has_owners(m, e->steps)
+               ? tcr_fail(TCC_EUSAGE, "a rank has a part of the state (--zero), which is lost when it dies")
+               : TCC_OK;
 }
 
 /* -- A run that has failed -------------------------------------------------------------------------------- */

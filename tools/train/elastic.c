@@ -6,7 +6,8 @@
  * Each rank has the whole state (data parallel, without --zero), and a step either is done on a rank or has changed
  * nothing there (tccrt_comm_commits()). So those that meet anew tell each other how far they are: who is furthest, by
  * one step at most, gives its state to those that are not and to those that have come, and all go on from there, as
- * that many ranks would that go on from a checkpoint. A step that nobody has finished is made again.
+ * that many ranks would that go on from a checkpoint. A step that nobody has finished is made again, and with
+ * --accumulate so are those since the last update.
  */
 #include "tools/train/train_int.h"
 #include "base/mutant.h"
@@ -112,6 +113,53 @@ static void put_back(struct trainer *t, void **copies, bool needed)
     free(copies);
 }
 
+/* -- Gradients of several calls (--accumulate) ----------------------------------------------------------------- */
+
+/* A rank that dies takes with it what it has added up since the last update. All others go back to that, and make the
+ * calls since then again. */
+struct kept {
+    struct place at;
+    void **copies;
+};
+
+void ranks_forget(struct trainer *t)
+{
+    if (t->kept)
+        put_back(t, t->kept->copies, false);
+    free(t->kept);
+    t->kept = NULL;
+}
+
+int ranks_keep(struct trainer *t)
+{
+    if (!t->elastic || trainer_scalar(t, "train.micro", -1) != 0)
+        return EXIT_FINE;
+    ranks_forget(t);
+    if (!(t->kept = calloc(1, sizeof *t->kept)))
+        return tool_error(t->o, EXIT_ENVIRONMENT, "no memory");
+    *t->kept = (struct kept){place_of(t), keep_state(t)};
+    return t->kept->copies ? EXIT_FINE : tool_error(t->o, EXIT_ENVIRONMENT, "no memory for a copy of the state");
+}
+
+bool ranks_may_meet(const struct trainer *t)
+{
+    return !t->kept || t->kept->at.done == t->done;
+}
+
+/* True: some steps will be made again. */
+static bool go_back(struct trainer *t)
+{
+    bool back = t->kept && t->kept->at.done != t->done;
+
+    if (!t->kept)
+        return false;
+    put_back(t, t->kept->copies, true);
+    t->kept->copies = NULL;
+    take_place(t, &t->kept->at);
+    ranks_forget(t);
+    return back;
+}
+
 /* -- Meeting --------------------------------------------------------------------------------------------------- */
 
 /* The furthest of those that have state. */
@@ -177,15 +225,17 @@ static void tell(const struct trainer *t, const char *why)
 }
 
 /* The one that reports, now: what the one before it may not have said any more. */
-static int report_anew(struct trainer *t, bool was_chief, int64_t told)
+static int report_anew(struct trainer *t, bool was_chief, bool back, int64_t told)
 {
     int code = EXIT_FINE;
 
-    if (!was_chief) {
+    if ((!was_chief || back) && (code = train_log_take(t)) != EXIT_FINE)
+        return code;
+    if (!was_chief || back)
         t->evaluated = -1;
+    if (!was_chief) {
         t->owes = true;
-        if ((code = train_log_take(t)) != EXIT_FINE || (code = train_events_open(t)) != EXIT_FINE ||
-            (code = train_serve_open(t)) != EXIT_FINE)
+        if ((code = train_events_open(t)) != EXIT_FINE || (code = train_serve_open(t)) != EXIT_FINE)
             return code;
     }
     if (t->done > t->done_at_start && (!was_chief || t->done > told))
@@ -195,8 +245,8 @@ static int report_anew(struct trainer *t, bool was_chief, int64_t told)
 
 int ranks_regroup(struct trainer *t)
 {
-    bool was_chief = t->chief, lost = tccrt_comm_broken(t->world) != TCC_OK;
-    int64_t told = t->done;
+    bool was_chief = t->chief, lost = tccrt_comm_broken(t->world) != TCC_OK, back;
+    int64_t told;
     char why[400];
     int code;
 
@@ -204,6 +254,8 @@ int ranks_regroup(struct trainer *t)
     if (!strcmp(why, "the ranks meet anew"))
         *why = 0;
     t->regroup = false;
+    back = go_back(t);
+    told = t->done;
     do {
         if (tccrt_comm_regroup(&t->world, t->least) != TCC_OK)
             return tool_error(t->o, EXIT_ENVIRONMENT, "%s", tccrt_error());
@@ -222,5 +274,5 @@ int ranks_regroup(struct trainer *t)
     t->joins = false;
     report_clear(t);
     tell(t, why);
-    return t->chief ? report_anew(t, was_chief, told) : EXIT_FINE;
+    return t->chief ? report_anew(t, was_chief, back, told) : EXIT_FINE;
 }

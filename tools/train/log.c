@@ -74,6 +74,7 @@ int train_log_take(struct trainer *t)
         return EXIT_FINE;
     if (t->log) /* it was rank 0 before */
         fclose(t->log);
+    t->logged = 0;
     t->log = fopen(log_path(t), "a+");
     return t->log ? cut(t) : cannot(t);
 }

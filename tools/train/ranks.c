@@ -362,12 +362,13 @@ int ranks_stop(struct trainer *t, bool mine, bool *all)
     int status = t->processes > 1 ? tccrt_comm_all_reduce(t->world, TCCRT_MAX, 1, 1, &tensor, &tensor, NULL) : TCC_OK;
 
     *all = flag[0] != 0;
-    t->regroup |= flag[1] != 0;
+    t->regroup |= flag[1] != 0 && ranks_may_meet(t);
     return status == TCC_OK ? EXIT_FINE : trainer_status(t, status);
 }
 
 int ranks_end(struct trainer *t, int code)
 {
+    ranks_forget(t);
     if (!t->world)
         return code;
     if (code != EXIT_FINE && t->processes > 1)

@@ -154,7 +154,8 @@ static int run_epoch(struct trainer *t, struct batch **list)
         loader_start(t->loader, &e);
     }
     while (code == EXIT_FINE && !ended && !enough(t)) {
-        if ((code = ranks_stop(t, stop_signal || t->control.ended, &t->stopped)) != EXIT_FINE || t->stopped ||
+        if ((code = ranks_keep(t)) != EXIT_FINE ||
+            (code = ranks_stop(t, stop_signal || t->control.ended, &t->stopped)) != EXIT_FINE || t->stopped ||
             t->regroup)
             break;
         code = train_execute(t, list, order, &ended);

@@ -141,7 +141,8 @@ struct trainer {
     int tensor;                            /* 1 + its rank in tp; 0: tensors are whole */
     /* --elastic. joins: the job runs, this process is to become one of its ranks; regroup: ranks are to meet anew;
      * owes: rank 0 has died, and may not have written what it should have; least: ranks; first_seed: of random ops, of
-     * rank 0; last: what the last step has said; logged: the last step that the log has. */
+     * rank 0; last: what the last step has said; logged: the last step that the log has; kept: ranks_keep(). */
+    struct kept *kept;
     bool elastic, joins, regroup, owes;
     int least;
     uint64_t first_seed;
@@ -214,6 +215,9 @@ void ranks_seed(struct trainer *t, int64_t runs);                           /* t
 /* elastic.c, --elastic: has the run ended, with that code, since a rank is gone? The ranks that are left and those that
  * come meet, and all are as far as the furthest one: an exit code. */
 bool ranks_lost(const struct trainer *t, int code);
+int ranks_keep(struct trainer *t);      /* in front of each step: keeps what a rank goes back to when another dies */
+bool ranks_may_meet(const struct trainer *t); /* ... is the state as it was kept? */
+void ranks_forget(struct trainer *t);
 int ranks_regroup(struct trainer *t);
 int trainer_recut(struct trainer *t);                                      /* there are as many ranks now */
 
