@@ -273,15 +273,16 @@ static json_t *layout_json(const struct planner *p, const struct plan_prediction
     for (int i = 0; i < PLAN_BYTES; i++)
         json_object_set_new(bytes, byte_kinds[i], json_real(q->bytes[i]));
     json_t *j = json_pack(
-        "{si,sb,si,si,si,ss,si,si,ss,ss,sI,sf,sf,sf,sf,sf,sf,sf,sf,sf,sf,sb,s{sf,sf,sf,sf,sf,sf},so,ss}", "parts",
-        l->parts, "sequence", l->how == TENSOR_SEQUENCE, "partitions", l->partitions, "copies", l->copies,
-        "microbatches", l->micros, "pipeline", kinds[l->kind], "chunks", l->chunks, "zero", l->zero, "offload",
-        offload(l), "placement", l->spread ? "spread" : "cluster", "batch", (json_int_t)l->batch, "step_ms",
-        q->step * 1e3, "samples_per_second", samples_per_second(q), "pipeline_ms", q->pipeline * 1e3, "compute_ms",
-        q->compute * 1e3, "bubble", q->bubble, "average_ms", q->average * 1e3, "parts_ms", q->parts * 1e3, "exposed_ms",
-        q->exposed * 1e3, "update_ms", q->update * 1e3, "balance", q->balance, "extended", q->extended, "memory", "all",
-        q->memory, "weights", q->weights, "gradients", q->gradients, "optimizer", q->state, "activations",
-        q->activations, "work", q->work, "sent", bytes, "commands", commands ? commands : "");
+        "{si,ss,sb,si,si,si,ss,si,si,ss,ss,sI,sf,sf,sf,sf,sf,sf,sf,sf,sf,sf,sb,s{sf,sf,sf,sf,sf,sf},so,ss}", "parts",
+        l->parts, "divided", l->parts > 1 ? option_table[plan_divides[l->how].option].long_name : "", "sequence",
+        l->how == TENSOR_SEQUENCE, "partitions", l->partitions, "copies", l->copies, "microbatches", l->micros,
+        "pipeline", kinds[l->kind], "chunks", l->chunks, "zero", l->zero, "offload", offload(l), "placement",
+        l->spread ? "spread" : "cluster", "batch", (json_int_t)l->batch, "step_ms", q->step * 1e3, "samples_per_second",
+        samples_per_second(q), "pipeline_ms", q->pipeline * 1e3, "compute_ms", q->compute * 1e3, "bubble", q->bubble,
+        "average_ms", q->average * 1e3, "parts_ms", q->parts * 1e3, "exposed_ms", q->exposed * 1e3, "update_ms",
+        q->update * 1e3, "balance", q->balance, "extended", q->extended, "memory", "all", q->memory, "weights",
+        q->weights, "gradients", q->gradients, "optimizer", q->state, "activations", q->activations, "work", q->work,
+        "sent", bytes, "commands", commands ? commands : "");
     free(commands);
     return j;
 }
