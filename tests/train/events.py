@@ -4,10 +4,11 @@
 usage: events.py DIR            prints TAG COUNT FIRST-STEP LAST-STEP LAST-VALUE of what a viewer shows
        events.py --graph DIR    the graph: NAME OPERATOR INPUT... of each node
        events.py --page PORT    the page of --metrics=:PORT, once it has a step's numbers
+       events.py --strangers PORT SEED    asks it for what it does not know, in words that are none
 
 With the tensorboard package at hand, it has to say the same of DIR.
 """
-import glob, struct, sys, time, urllib.request, zlib
+import glob, random, socket, struct, sys, time, urllib.request, zlib
 
 
 def crc32c(data):
@@ -159,8 +160,50 @@ def page(port):
     raise SystemExit("no page")
 
 
+def strangers(port, seed):
+    """Requests that are none, cut off, too long or never end: each gets an answer or is closed in time, and the page is there afterwards."""
+    numbers = random.Random(int(seed))
+    good = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
+    for k in range(300):
+        data = bytearray(good)
+        for _ in range(numbers.randrange(6)):
+            at = numbers.randrange(len(data) + 1)
+            what = numbers.randrange(4)
+            if what == 0:
+                data[at:at] = numbers.randbytes(numbers.choice((1, 30, 5000)))
+            elif what == 1:
+                del data[at:]
+            elif what == 2:
+                data[at : at + 1] = bytes([numbers.choice((0, 10, 13, 32, 255))])
+            else:
+                data += good
+        with socket.create_connection(("127.0.0.1", int(port)), timeout=20) as s:
+            try:
+                s.sendall(data)
+                if k % 2 or b"\n\n" not in data and b"\r\n\r\n" not in data:
+                    s.shutdown(socket.SHUT_WR)
+                    if k % 3:
+                        got = s.makefile("rb").read()
+                        assert not got or got.startswith((b"HTTP/1.0 200 ", b"HTTP/1.0 404 ")), got[:80]
+            except OSError:  # closed with something of ours unread
+                pass
+    # A byte a second: two seconds in all, not for each.
+    began = time.time()
+    with socket.create_connection(("127.0.0.1", int(port)), timeout=20) as s:
+        try:
+            for c in good * 4:
+                s.send(bytes([c if c != 10 else 32]))
+                time.sleep(0.5)
+                assert time.time() - began < 12
+        except OSError:
+            pass
+    page(port)
+
+
 if sys.argv[1] == "--page":
     print(page(sys.argv[2]), end="")
+elif sys.argv[1] == "--strangers":
+    strangers(*sys.argv[2:])
 elif sys.argv[1] == "--graph":
     for node, op, inputs in graph(sys.argv[2]):
         print(node, op, *inputs)

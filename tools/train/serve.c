@@ -11,11 +11,11 @@
 #include <inttypes.h>
 #include <math.h>
 #include <netdb.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 enum { SECONDS = 2, MOST_REQUEST = 4096, MOST_NAMES = 2 * SCALARS_MOST };
@@ -64,10 +64,19 @@ static char *page_of(struct train_serve *s, size_t *size)
     return text;
 }
 
-static void say(int fd, const char *data, size_t n)
+/* Can it be read, or written, before that time? However little comes at a time. */
+static bool ready(int fd, short what, double until)
 {
-    while (n) {
-        ssize_t sent = send(fd, data, n, MSG_NOSIGNAL);
+    struct pollfd p = {.fd = fd, .events = what};
+    double left = until - now_ms();
+
+    return left > 0 && poll(&p, 1, (int)left + 1) == 1;
+}
+
+static void say(int fd, const char *data, size_t n, double until)
+{
+    while (n && ready(fd, POLLOUT, until)) {
+        ssize_t sent = send(fd, data, n, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (sent <= 0)
             return;
         data += sent;
@@ -76,11 +85,11 @@ static void say(int fd, const char *data, size_t n)
 }
 
 /* Reads up to the end of the request's head. False: it is none, or too slow. */
-static bool hear(int fd, char *request, size_t room)
+static bool hear(int fd, char *request, size_t room, double until)
 {
     size_t n = 0;
 
-    while (n < room - 1) {
+    while (n < room - 1 && ready(fd, POLLIN, until)) {
         ssize_t got = recv(fd, request + n, room - 1 - n, 0);
         if (got <= 0)
             return false;
@@ -95,14 +104,12 @@ static bool hear(int fd, char *request, size_t room)
 static void answer(struct train_serve *s, int fd)
 {
     static const char *const paths[] = {"GET /metrics ", "GET / "};
-    struct timeval limit = {SECONDS, 0};
+    double until = now_ms() + 1e3 * SECONDS;
     char request[MOST_REQUEST], head[160];
     size_t size = 0;
     bool known = false;
 
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-    if (!hear(fd, request, sizeof request))
+    if (!hear(fd, request, sizeof request, until))
         return;
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
         known |= !strncmp(request, paths[i], strlen(paths[i]));
@@ -114,9 +121,9 @@ static void answer(struct train_serve *s, int fd)
              : known ? "503 Service Unavailable"
                      : "404 Not Found",
              page ? size : 0);
-    say(fd, head, strlen(head));
+    say(fd, head, strlen(head), until);
     if (page)
-        say(fd, page, size);
+        say(fd, page, size, until);
     free(page);
 }
 
