@@ -2,7 +2,8 @@
 /*
  * Fuzz target: tccc-quantize's own reader of ONNX files, and what it writes of them in the modes that need no data.
  * What is refused must come with a message; what is written must be a model that is read again, with as many nodes at
- * least.
+ * least. And the graph that --tensorboard's event files hold of such a file (tools/train/events_graph.c): each of its
+ * nodes has a name and an operator, and as many nodes as the file has are in it at most.
  */
 #include <limits.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 
 #include "tests/fuzz/tmpdir.h"
 #include "tools/quant/quant_int.h"
+#include "tools/train/train_int.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -47,6 +49,36 @@ static void quantise(const struct options *o, struct ir_ctx *ctx, enum quant_mod
     quant_close(&q);
 }
 
+/* Of a NodeDef: are its first two fields a name and an operator? */
+static bool is_node(const struct wire_record *r)
+{
+    const uint8_t *at = r->payload, *end = r->end;
+    struct wire_record x;
+
+    for (unsigned want = 1; want <= 2; want++)
+        if (at >= end || wire_read_record(&at, end, &x) || x.number != want || x.wire != WIRE_BYTES)
+            return false;
+    return true;
+}
+
+static void draw(const struct options *o)
+{
+    const char *words[] = {in};
+    struct options own = *o;
+    struct wire_buffer graph = {0};
+    struct wire_record r;
+
+    own.words = words;
+    own.nwords = 1;
+    int code = train_events_graph(&own, &graph);
+    if (code != EXIT_FINE && !*tool_last_error())
+        abort();
+    for (const uint8_t *at = graph.data, *end = at + graph.n; code == EXIT_FINE && at < end;)
+        if (wire_read_record(&at, end, &r) || (r.number == 1 && !is_node(&r)))
+            abort();
+    free(graph.data);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const struct {
@@ -69,6 +101,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         }
         ir_ctx_free(ctx);
     }
+    draw(&o);
     clean();
     return 0;
 }
