@@ -204,6 +204,28 @@ static bool read_item(struct quant *q, struct names *t, const struct wire_record
     return r->number != ONNX_GRAPH_INITIALIZER || read_initialiser(q, t, r);
 }
 
+static bool turns(const struct quant_node *n);
+
+/* The Transpose of a matrix that is constant is constant, too: exporters write weights so, and --net does. */
+static void read_turned(struct quant *q)
+{
+    for (int i = 0; i < q->nnodes; i++) {
+        const struct quant_node *n = &q->nodes[i];
+        int in = n->nin == 1 ? n->in[0] : -1, out = n->nout == 1 ? n->out[0] : -1;
+        if (in < 0 || out < 0 || q->values[in].tensor < 0 || q->values[out].tensor >= 0 || !turns(n))
+            continue;
+        const struct onnx_tensor *t = &q->tensors[q->values[in].tensor];
+        if (t->rank != 2 || t->big || t->dtype != TCC_F32)
+            continue;
+        struct onnx_tensor *x = &q->tensors[q->ntensors];
+        *x = *t;
+        x->dims[0] = t->dims[1];
+        x->dims[1] = t->dims[0];
+        q->turned[q->ntensors] = !q->turned[q->values[in].tensor];
+        q->values[out].tensor = q->ntensors++;
+    }
+}
+
 /* How many there can be at most of nodes, tensors and names. */
 static bool count(const struct quant *q, int64_t *nodes, int64_t *tensors, int64_t *names)
 {
@@ -276,6 +298,7 @@ int quant_open(struct quant *q)
     t.at = IR_NEWN(q->ctx, t.room, int);
     q->nodes = IR_NEWN(q->ctx, nodes + 1, struct quant_node);
     q->tensors = IR_NEWN(q->ctx, tensors + 1, struct onnx_tensor);
+    q->turned = IR_NEWN(q->ctx, tensors + 1, bool);
     q->values = IR_NEWN(q->ctx, names + 1, struct quant_value);
     for (const unsigned char *at = q->graph.payload; at < q->graph.end;)
         if (wire_read_record(&at, q->graph.end, &r) || !read_item(q, &t, &r))
@@ -283,6 +306,7 @@ int quant_open(struct quant *q)
     for (int i = 0; i < q->nnodes; i++)
         if (!captured_by_node(q, &t, &q->nodes[i].record, false, 0))
             return malformed(q);
+    read_turned(q);
     return EXIT_FINE;
 }
 
@@ -320,6 +344,16 @@ static bool find_attribute(const struct quant_node *n, const char *name, uint32_
             return true;
     }
     return false;
+}
+
+/* Is it a Transpose, of two axes, that exchanges them? */
+static bool turns(const struct quant_node *n)
+{
+    struct wire_record r; /* of numbers that are no list, the last one */
+
+    return !strcmp(n->op, "Transpose") && !*n->domain &&
+           (!find_attribute(n, "perm", ONNX_ATTR_INTS, &r) ||
+            (r.wire == WIRE_BYTES ? r.value == 2 && r.payload[0] == 1 : r.value == 0));
 }
 
 int64_t quant_attr_i(const struct quant_node *n, const char *name, int64_t otherwise)
@@ -392,10 +426,15 @@ float *quant_floats(struct quant *q, int tensor, int *code)
     if (to && from)
         memcpy(to, from, bytes);
     fits = fits && (from || !to || copy_floats(t, to, n) == n);
-    if (to && fits)
+    if (to && fits && !q->turned[tensor])
         return to;
+    float *turned = to && fits ? malloc((size_t)n * 4 + 1) : NULL;
+    for (int64_t i = 0; turned && i < n; i++)
+        turned[i] = to[i % t->dims[1] * t->dims[0] + i / t->dims[1]];
+    free(to);
+    if (turned)
+        return turned;
     *code = fits ? tool_error(q->o, EXIT_ENVIRONMENT, "no memory")
                  : tool_error(q->o, EXIT_DATA, "%s: '%s' has not as many elements as its shape says", q->path, t->name);
-    free(to);
     return NULL;
 }

@@ -88,6 +88,7 @@ struct quant {
     struct quant_node *nodes;
     struct quant_value *values;
     struct onnx_tensor *tensors;
+    bool *turned;                /* by tensor: it is the Transpose of what its record holds */
     /* settings */
     enum quant_mode mode;
     enum quant_method method;

@@ -94,6 +94,12 @@ void quant_put_copy(struct quant_out *w, const struct quant_node *n, const char 
 
 /* -- The graph ------------------------------------------------------------------------------------------------ */
 
+static bool unread(const struct quant_out *w, int value)
+{
+    const struct quant_value *v = &w->q->values[value];
+    return v->tensor >= 0 && w->replaced[value] && w->replaced[value] == v->uses && !v->captured && !v->output;
+}
+
 /* What will be read no more: a weight whose users are all quantised, a bias that goes with them. */
 static void count_replaced(struct quant_out *w)
 {
@@ -107,12 +113,11 @@ static void count_replaced(struct quant_out *w)
         if (q->mode == QUANT_STATIC && quant_bias_fits(q, n))
             w->replaced[n->in[2]]++;
     }
-}
-
-static bool unread(const struct quant_out *w, int value)
-{
-    const struct quant_value *v = &w->q->values[value];
-    return v->tensor >= 0 && w->replaced[value] && w->replaced[value] == v->uses && !v->captured && !v->output;
+    for (int i = 0; i < q->nnodes; i++) { /* a Transpose that made such a weight */
+        const struct quant_node *n = &q->nodes[i];
+        if (n->nin == 1 && n->in[0] >= 0 && n->nout == 1 && n->out[0] >= 0 && unread(w, n->out[0]))
+            w->replaced[n->in[0]]++;
+    }
 }
 
 static void put_node(struct quant_out *w, int node)
@@ -130,7 +135,7 @@ static void put_node(struct quant_out *w, int node)
         return;
     }
     if (n->nout == 1 && n->out[0] >= 0 && unread(w, n->out[0]))
-        return; /* the Constant that was a weight */
+        return; /* the Constant, or the Transpose, that was a weight */
     const char **in = IR_NEWN(q->ctx, n->nin + 1, const char *);
     for (int i = 0; i < n->nin; i++) {
         bool whole = n->in[i] >= 0 && w->whole[n->in[i]];
