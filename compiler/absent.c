@@ -38,16 +38,14 @@ const char *tccc_build(void)
 struct ir_module *frontend_read(struct ir_ctx *ctx, const char *path, const struct frontend_options *o)
 {
     (void)path, (void)o;
-    ir_error(ctx, NULL, WHY);
-    return NULL;
+    return ir_error(ctx, NULL, WHY), NULL;
 }
 
 /* Nothing has been read that these could be called with, but for the first. */
 bool frontend_train_check(struct ir_ctx *ctx, const struct tccc_train *t)
 {
     (void)t;
-    ir_error(ctx, NULL, WHY);
-    return false;
+    return ir_error(ctx, NULL, WHY);
 }
 
 struct frontend_options frontend_options_of(const struct tccc_options *o)
@@ -59,30 +57,26 @@ struct frontend_options frontend_options_of(const struct tccc_options *o)
 bool frontend_adapt(struct ir_module *m, const struct tccc_options *o)
 {
     (void)o;
-    ir_error(m->ctx, NULL, WHY);
-    return false;
+    return ir_error(m->ctx, NULL, WHY);
 }
 
 bool frontend_train(struct ir_module *m, const struct tccc_train *t, const struct pass_machine *machine, FILE *schedule,
                     struct train_recompute *recompute)
 {
     (void)t, (void)machine, (void)schedule, (void)recompute;
-    ir_error(m->ctx, NULL, WHY);
-    return false;
+    return ir_error(m->ctx, NULL, WHY);
 }
 
 bool frontend_versions(struct ir_module *m, const struct frontend_options *o)
 {
     (void)o;
-    ir_error(m->ctx, NULL, WHY);
-    return false;
+    return ir_error(m->ctx, NULL, WHY);
 }
 
 bool frontend_autocast(struct ir_module *m, const char *what, const char *type, const struct pass_options *o)
 {
     (void)what, (void)type, (void)o;
-    ir_error(m->ctx, NULL, WHY);
-    return false;
+    return ir_error(m->ctx, NULL, WHY);
 }
 
 bool frontend_mx(struct ir_module *m, const char *what, const struct pass_options *o)

@@ -25,20 +25,16 @@ static bool start_child(struct ir_ctx *ctx, struct child *c, void (*work)(void *
     int pipes[2];
     pid_t self = getpid();
     const char *missing = llvm_load(); /* here: each child would load it again */
-    if (missing) {
-        ir_diag(ctx, NULL, IR_D_ENVIRONMENT, "%s", missing);
-        return false;
-    }
+    if (missing)
+        return ir_diag(ctx, NULL, IR_D_ENVIRONMENT, "%s", missing);
     fflush(NULL);
     c->pid = -1;
     if (pipe(pipes) == 0 && (c->pid = fork()) < 0) {
         close(pipes[0]);
         close(pipes[1]);
     }
-    if (c->pid < 0) {
-        ir_diag(ctx, NULL, IR_D_ENVIRONMENT, "cannot start the code generator: %s", strerror(errno));
-        return false;
-    }
+    if (c->pid < 0)
+        return ir_diag(ctx, NULL, IR_D_ENVIRONMENT, "cannot start the code generator: %s", strerror(errno));
     if (c->pid == 0) {
         struct ir_protect frame; /* the parent's frames are not the child's to return to */
         tcr_die_with_parent(self);

@@ -62,12 +62,10 @@ static bool run_cc(struct ir_ctx *ctx, const char *path, const char *cross, cons
         for (char *line; (line = strsep(&lines, "\n"));)
             if (*line)
                 message = ir_internf(ctx, "%s\n  %s", message, ir_shown(line));
-        ir_diag(ctx, &where, child_lacked(text) ? IR_D_ENVIRONMENT : IR_D_UNSUPPORTED, "%s", message);
-        return false;
+        return ir_diag(ctx, &where, child_lacked(text) ? IR_D_ENVIRONMENT : IR_D_UNSUPPORTED, "%s", message);
     }
-    ir_diag(ctx, &where, IR_D_ENVIRONMENT, "no C compiler found%s%s; a custom operator requires one%s",
-            given && *given ? ": " : "", given && *given ? given : "", cross ? "" : " (TCCC_CC names it)");
-    return false;
+    return ir_diag(ctx, &where, IR_D_ENVIRONMENT, "no C compiler found%s%s; a custom operator requires one%s",
+                   given && *given ? ": " : "", given && *given ? given : "", cross ? "" : " (TCCC_CC names it)");
 }
 
 static bool write_text(struct ir_ctx *ctx, const char *path, const char *text)
@@ -115,10 +113,8 @@ static char *read_whole(struct ir_ctx *ctx, const char *path, size_t *size)
 {
     char error[512];
     struct ir_file *file = ir_file_get(ctx, path, error, sizeof error);
-    if (!file) {
-        ir_diag(ctx, NULL, IR_D_ENVIRONMENT, "%s", error);
-        return NULL;
-    }
+    if (!file)
+        return ir_diag(ctx, NULL, IR_D_ENVIRONMENT, "%s", error), NULL;
     *size = (size_t)ir_file_size(file);
     char *bytes = IR_NEWN(ctx, *size + 1, char);
     memcpy(bytes, ir_file_data(file), *size);
@@ -164,15 +160,12 @@ static struct file *load_file(struct ir_ctx *ctx, const char *path, bool cuda)
     struct ir_where where = {.file = path};
     struct tcr_scratch folder;
     *f = (struct file){.path = ir_strdup(ctx, path), .cuda = cuda};
-    if (access(path, R_OK) != 0) {
-        ir_error(ctx, &where, "%s", strerror(errno));
-        return NULL;
-    }
-    if (tcr_scratch_make(&folder, tmp && *tmp ? tmp : "/tmp", "tccc-custom-")) {
-        ir_diag(ctx, &where, IR_D_ENVIRONMENT, "cannot make a folder in '%s': %s", tmp && *tmp ? tmp : "/tmp",
-                strerror(errno));
-        return NULL;
-    }
+    if (access(path, R_OK) != 0)
+        return ir_error(ctx, &where, "%s", strerror(errno)), NULL;
+    if (tcr_scratch_make(&folder, tmp && *tmp ? tmp : "/tmp", "tccc-custom-"))
+        return ir_diag(ctx, &where, IR_D_ENVIRONMENT, "cannot make a folder in '%s': %s", tmp && *tmp ? tmp : "/tmp",
+                       strerror(errno)),
+               NULL;
     bool ok = compile_file(ctx, f, folder.path);
     tcr_scratch_remove(&folder);
     return ok ? f : NULL;
@@ -198,11 +191,9 @@ static const struct tccc_custom_op *definition(struct ir_ctx *ctx, const struct 
 static bool fits(struct ir_ctx *ctx, const struct file *f, const char *identifier, const struct tccc_custom_op *op)
 {
     struct ir_where where = {.file = f->path};
-    if (op->version != TCCC_CUSTOM_VERSION) {
-        ir_error(ctx, &where, "operator '%s' has version %u, expected .version = TCCC_CUSTOM_VERSION (%u)", identifier,
-                 op->version, TCCC_CUSTOM_VERSION);
-        return false;
-    }
+    if (op->version != TCCC_CUSTOM_VERSION)
+        return ir_error(ctx, &where, "operator '%s' has version %u, expected .version = TCCC_CUSTOM_VERSION (%u)",
+                        identifier, op->version, TCCC_CUSTOM_VERSION);
     bool code = f->cuda ? op->cuda.block > 0 : op->run != NULL;
     if (!code)
         ir_error(ctx, &where,
@@ -223,12 +214,10 @@ static bool fits(struct ir_ctx *ctx, const struct file *f, const char *identifie
 static bool add(struct ir_ctx *ctx, const char *name, const struct file *f, const struct tccc_custom_op *op)
 {
     struct ir_custom *x = ir_custom_find(ctx, name);
-    if (x && (f->cuda ? x->device != NULL : ((const struct file *)x->origin)->cuda == false)) {
-        ir_diag(ctx, NULL, IR_D_USAGE, "--custom-op: operator '%s' has two files %s: '%s' and '%s'", name,
-                f->cuda ? "for GPUs" : "for the CPU",
-                ((const struct file *)(f->cuda ? x->device_origin : x->origin))->path, f->path);
-        return false;
-    }
+    if (x && (f->cuda ? x->device != NULL : ((const struct file *)x->origin)->cuda == false))
+        return ir_diag(ctx, NULL, IR_D_USAGE, "--custom-op: operator '%s' has two files %s: '%s' and '%s'", name,
+                       f->cuda ? "for GPUs" : "for the CPU",
+                       ((const struct file *)(f->cuda ? x->device_origin : x->origin))->path, f->path);
     if (!x)
         x = ir_custom_add(ctx, name, op, f);
     if (!f->cuda) {
@@ -250,11 +239,9 @@ static bool load_one(struct ir_ctx *ctx, const char *text)
          good = colon && colon > text && colon + 1 < equals && (cuda || (dot && !strcmp(dot, ".c")));
     for (const char *c = good ? colon + 1 : text; good && c < equals; c++)
         good = isalnum((unsigned char)*c) || *c == '_';
-    if (!good) {
-        ir_diag(ctx, NULL, IR_D_USAGE,
-                "--custom-op=%s: expected DOMAIN:NAME=FILE.c or FILE.cu, NAME being an identifier", text);
-        return false;
-    }
+    if (!good)
+        return ir_diag(ctx, NULL, IR_D_USAGE,
+                       "--custom-op=%s: expected DOMAIN:NAME=FILE.c or FILE.cu, NAME being an identifier", text);
     const char *name = ir_internf(ctx, "%.*s", (int)(equals - text), text),
                *identifier = ir_internf(ctx, "%.*s", (int)(equals - colon - 1), colon + 1);
     struct file *f = file_of(ctx, equals + 1);
@@ -263,9 +250,8 @@ static bool load_one(struct ir_ctx *ctx, const char *text)
     const struct tccc_custom_op *op = definition(ctx, f, identifier);
     if (!op) {
         struct ir_where where = {.file = f->path};
-        ir_error(ctx, &where, "it does not define operator '%s': expected TCCC_CUSTOM_OP(%s) = {...}", identifier,
-                 identifier);
-        return false;
+        return ir_error(ctx, &where, "it does not define operator '%s': expected TCCC_CUSTOM_OP(%s) = {...}",
+                        identifier, identifier);
     }
     const char *gradient = ir_internf(ctx, "%s_grad", identifier);
     const struct tccc_custom_op *grad = definition(ctx, f, gradient);
@@ -349,13 +335,11 @@ static bool are_distinct(struct ir_ctx *ctx, const struct called *c)
     for (int i = 0; i < c->all.n; i++)
         for (int k = 0; k < i; k++)
             if (!strcmp(identifier_of(c->all.at[i]->name), identifier_of(c->all.at[k]->name)) &&
-                c->all.at[i]->op != c->all.at[k]->op) {
-                ir_error(
+                c->all.at[i]->op != c->all.at[k]->op)
+                return ir_error(
                     ctx, NULL,
                     "custom operators '%s' and '%s' have the same name, and so one symbol: an artifact can't have both",
                     c->all.at[k]->name, c->all.at[i]->name);
-                return false;
-            }
     return true;
 }
 
@@ -391,13 +375,12 @@ bool custom_objects(struct ir_ctx *ctx, int nprograms, const struct kn_program *
     for (int i = 0; i < c.all.n; i++)
         if (!c.all.at[i]->op->run) {
             struct ir_where where = {.file = ((const struct file *)c.all.at[i]->origin)->path};
-            ir_error(ctx, &where,
-                     "custom operator '%s' runs on the CPU here%s, and has no .run: give a FILE.c for it too",
-                     c.all.at[i]->name,
-                     c.all.at[i]->device ? " (no GPU is the target, or its results have sizes that are known when it "
-                                           "has run; --dim pins sizes)"
-                                         : "");
-            return false;
+            return ir_error(
+                ctx, &where, "custom operator '%s' runs on the CPU here%s, and has no .run: give a FILE.c for it too",
+                c.all.at[i]->name,
+                c.all.at[i]->device ? " (no GPU is the target, or its results have sizes that are known when it "
+                                      "has run; --dim pins sizes)"
+                                    : "");
         }
     const char *text = "struct tcc_lib_call;\nstruct tccc_custom_op;\n"
                        "int tccrt_custom_call(struct tcc_lib_call *, const struct tccc_custom_op *);\n";

@@ -99,14 +99,10 @@ static bool build_versions(struct job *j)
     const char *const *lists = frontend_lists(j->ctx, &front);
     if (!lists[0])
         return true;
-    if (j->module->staged) {
-        ir_error(j->ctx, NULL, "--dim=%s: a step in stages has one size for each dim; give one", lists[0]);
-        return false;
-    }
-    if (j->o->train->memory_budget) {
-        ir_error(j->ctx, NULL, "--dim=%s: --memory-budget requires one size for each dim", lists[0]);
-        return false;
-    }
+    if (j->module->staged)
+        return ir_error(j->ctx, NULL, "--dim=%s: a step in stages has one size for each dim; give one", lists[0]);
+    if (j->o->train->memory_budget)
+        return ir_error(j->ctx, NULL, "--dim=%s: --memory-budget requires one size for each dim", lists[0]);
     return frontend_versions(j->module, &front);
 }
 

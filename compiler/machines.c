@@ -17,10 +17,8 @@ static bool choose_machines(struct job *j, const struct target *t, const char *t
     char list[2048];
     snprintf(list, sizeof list, "%s", text);
     for (char *save, *a = strtok_r(list, ",", &save); a; a = strtok_r(NULL, ",", &save)) {
-        if (v->n == MAX_VERSIONS) {
-            ir_error(j->ctx, NULL, "%s names more than %d architectures", option, MAX_VERSIONS);
-            return false;
-        }
+        if (v->n == MAX_VERSIONS)
+            return ir_error(j->ctx, NULL, "%s names more than %d architectures", option, MAX_VERSIONS);
         const char *resolved = t->resolve(j->ctx, a);
         const struct pass_machine *m = resolved ? t->machine(j->ctx, resolved) : NULL;
         if (!m)
@@ -45,12 +43,11 @@ static bool offload_ok(struct job *j)
     const struct pass_memory *memory = j->made.machine->memory;
     if (!t || !t->offload || (memory && !memory->shared))
         return true;
-    ir_error(
+    return ir_error(
         j->ctx, NULL,
         "--offload: target '%s' has one memory, the host's, so nothing can leave it for another; it is for devices "
         "with a memory of their own",
         j->target->name);
-    return false;
 }
 
 /* An artifact is an ELF file: of one instruction set. */
@@ -61,12 +58,11 @@ static bool one_isa(struct job *j)
         const struct cpu_isa *other = cpu_isa_of(j->host.archs[i]);
         if (other == first)
             continue;
-        ir_error(
+        return ir_error(
             j->ctx, NULL,
             "--march names processors of %s and of %s: an artifact is a file for one instruction set; make one for "
             "each",
             first->name, other->name);
-        return false;
     }
     return true;
 }

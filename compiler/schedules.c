@@ -82,10 +82,8 @@ const struct pass_picks *target_schedules(struct ir_ctx *ctx, const char *path)
     char *line = NULL;
     size_t room = 0;
     FILE *f = fopen(path, "re");
-    if (!f) {
-        ir_error(ctx, NULL, "cannot open '%s': %s", ir_shown(path), strerror(errno));
-        return NULL;
-    }
+    if (!f)
+        return ir_error(ctx, NULL, "cannot open '%s': %s", ir_shown(path), strerror(errno)), NULL;
     bool ok = true;
     for (int n = 1; ok && getline(&line, &room, f) > 0; n++) {
         struct pass_pick p;

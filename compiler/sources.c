@@ -100,10 +100,8 @@ bool sources_in_rule(struct ir_ctx *ctx, const struct sources *s, const char *ta
     for (int i = -1; i < s->n; i++) {
         const char *name = i < 0 ? target : s->paths[i];
 
-        if (!is_sayable(name, i < 0)) {
-            ir_error(ctx, NULL, "a make rule cannot name the file '%s': rename it, or leave -MD out", name);
-            return false;
-        }
+        if (!is_sayable(name, i < 0))
+            return ir_error(ctx, NULL, "a make rule cannot name the file '%s': rename it, or leave -MD out", name);
     }
     return true;
 }
@@ -124,6 +122,5 @@ bool sources_write_depfile(struct ir_ctx *ctx, const struct sources *s, const ch
         if (!tcr_save_commit(&save))
             return true;
     }
-    ir_error(ctx, &where, "cannot write: %m");
-    return false;
+    return ir_error(ctx, &where, "cannot write: %m");
 }

@@ -41,10 +41,8 @@ static const char *read_map(struct ir_ctx *ctx, const char *path)
 {
     char error[256];
     struct ir_file *f = ir_file_get(ctx, path, error, sizeof error);
-    if (!f) {
-        ir_error(ctx, NULL, "--partition-map=%s: %s", path, error);
-        return NULL;
-    }
+    if (!f)
+        return ir_error(ctx, NULL, "--partition-map=%s: %s", path, error), NULL;
     char *text = IR_NEWN(ctx, ir_file_size(f) + 1, char);
     if (ir_file_size(f))
         memcpy(text, ir_file_data(f), ir_file_size(f));
@@ -128,6 +126,6 @@ struct plan_model *frontend_plan(struct ir_module *m, const struct tccc_train *t
     o.stages = &split;
     if (!ir_entry_by_name(m, "step"))
         return plan_model_new(m, &o);
-    ir_error(m->ctx, &where, "the model carries its own training step, which cannot be cut; --loss replaces it");
-    return NULL;
+    return ir_error(m->ctx, &where, "the model carries its own training step, which cannot be cut; --loss replaces it"),
+           NULL;
 }

@@ -89,10 +89,11 @@ void ir_print_bytes(FILE *out, const char *s, size_t n);   /* quoted, as .tcir t
 struct ir_message { enum ir_severity severity; enum ir_diag_kind kind; struct ir_where where; const char *text; };
 typedef void (*ir_diag_handler)(void *user, const struct ir_message *message);
 
-void ir_diag(struct ir_ctx *ctx, const struct ir_where *where, enum ir_diag_kind kind, const char *format, ...)
+/* false, for the caller to return. */
+bool ir_diag(struct ir_ctx *ctx, const struct ir_where *where, enum ir_diag_kind kind, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-/* IR_D_ERROR. */
-void ir_error(struct ir_ctx *ctx, const struct ir_where *where, const char *format, ...) __attribute__((format(printf,
+/* The same, IR_D_ERROR. */
+bool ir_error(struct ir_ctx *ctx, const struct ir_where *where, const char *format, ...) __attribute__((format(printf,
               3, 4)));
 /* What only somebody who asked for it wants to read: a note, dropped unless ir_verbose() has been said. */
 void ir_detail(struct ir_ctx *ctx, const char *format, ...) __attribute__((format(printf, 2, 3)));

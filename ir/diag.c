@@ -102,12 +102,13 @@ void ir_quiet(struct ir_ctx *ctx, bool on)
     ctx->quiet = on;
 }
 
-void ir_diag(struct ir_ctx *ctx, const struct ir_where *where, enum ir_diag_kind kind, const char *format, ...)
+bool ir_diag(struct ir_ctx *ctx, const struct ir_where *where, enum ir_diag_kind kind, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
     report(ctx, where, kind, format_text(ctx, format, args));
     va_end(args);
+    return false;
 }
 
 void ir_invalid(struct ir_ctx *ctx, const struct ir_where *where, enum ir_diag_kind kind, const char *text)
@@ -115,12 +116,13 @@ void ir_invalid(struct ir_ctx *ctx, const struct ir_where *where, enum ir_diag_k
     ir_diag(ctx, where, kind, "%s%s", kind == IR_D_BUG ? "invalid IR: " : "", text);
 }
 
-void ir_error(struct ir_ctx *ctx, const struct ir_where *where, const char *format, ...)
+bool ir_error(struct ir_ctx *ctx, const struct ir_where *where, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
     report(ctx, where, IR_D_ERROR, format_text(ctx, format, args));
     va_end(args);
+    return false;
 }
 
 void ir_detail(struct ir_ctx *ctx, const char *format, ...)

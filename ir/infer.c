@@ -10,8 +10,7 @@
 bool infer_fail(struct ir_ctx *ctx, const struct ir_node *n, const char *format, ...)
 {
     FORMATTED(text, 1024, format);
-    ir_error(ctx, &n->where, "%s: %s", ir_op_info(n->op)->name, text);
-    return false;
+    return ir_error(ctx, &n->where, "%s: %s", ir_op_info(n->op)->name, text);
 }
 
 bool infer_sizes_fit(struct ir_ctx *ctx, struct ir_node *n, int rank, const ir_expr *dims)

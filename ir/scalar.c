@@ -30,15 +30,10 @@ struct graph {
     struct ir_scalar_node *nodes;
 };
 
-static const struct ir_scalar_row *row_of(enum ir_op op)
+const struct ir_scalar_row *ir_scalar_row(enum ir_op op)
 {
     int first = rows[0].op;
     return (int)op >= first && (int)op < first + NROWS ? &rows[(int)op - first] : NULL;
-}
-
-const struct ir_scalar_row *ir_scalar_row(enum ir_op op)
-{
-    return row_of(op);
 }
 
 static void *add_node(struct graph *g, struct ir_scalar_node node)
@@ -106,7 +101,7 @@ static void read_rows(void)
 const struct ir_scalar_body *ir_scalar_body(enum ir_op map_op)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    const struct ir_scalar_row *row = row_of(map_op);
+    const struct ir_scalar_row *row = ir_scalar_row(map_op);
     if (!row)
         return NULL;
     pthread_once(&once, read_rows);

@@ -32,10 +32,9 @@ static ir_type make_type(struct ir_ctx *ctx, enum ir_type_kind kind, enum tcc_dt
 
 ir_type ir_tensor_type(struct ir_ctx *ctx, enum tcc_dtype dtype, int rank, const ir_expr *dims)
 {
-    if (rank > TCC_MAX_RANK) {
-        ir_error(ctx, NULL, "a tensor of rank %d: at most %d dimensions are supported", rank, TCC_MAX_RANK);
-        return NULL;
-    }
+    if (rank > TCC_MAX_RANK)
+        return ir_error(ctx, NULL, "a tensor of rank %d: at most %d dimensions are supported", rank, TCC_MAX_RANK),
+               NULL;
     return make_type(ctx, IR_T_TENSOR, dtype, rank < 0 ? -1 : rank, NULL, dims);
 }
 

@@ -12,8 +12,7 @@ struct list_reader {
 static bool list_error(struct list_reader *r, const char *what)
 {
     static const struct ir_where nowhere;
-    ir_error(r->ctx, &nowhere, "pass list '%s', at '%s': %s", r->text, r->at, what);
-    return false;
+    return ir_error(r->ctx, &nowhere, "pass list '%s', at '%s': %s", r->text, r->at, what);
 }
 
 /* A word up to one of the characters `, = { }` that no backslash escapes; blanks around it are dropped. */

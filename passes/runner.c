@@ -7,7 +7,6 @@
 #include "passes/util_int.h"
 #include "base/safe.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,11 +67,6 @@ bool pass_fast(struct pass_run *r)
 
 /* -- Dumps ---------------------------------------------------------------------------------- */
 
-static void print_all(FILE *out, const struct ir_module *m)
-{
-    ir_print_module(out, m);
-}
-
 /* Is the running pass that one, or the first (in front of it), or last, of the pipeline of that name? */
 static bool is_named(const struct pass_run *r, bool before, const char *name)
 {
@@ -107,7 +101,7 @@ static void dump(const struct pass_run *r, const char *when)
     if (!name)
         return;
     fprintf(out, "; %s %s\n", when, name);
-    print_all(out, r->module);
+    ir_print_module(out, r->module);
     fflush(out);
 }
 
@@ -122,10 +116,8 @@ static bool check_dumps(struct ir_ctx *ctx, const struct pass_options *o)
         bool found = !name || pass_of_pipeline(name + 1);
         for (int k = 0; k < n && !found; k++)
             found = strcmp(table[k].name, name + 1) == 0;
-        if (!found) {
-            ir_error(ctx, &nowhere, "--dump-ir=%s: %s", o->dump[i], pass_unknown(ctx, name + 1));
-            return false;
-        }
+        if (!found)
+            return ir_error(ctx, &nowhere, "--dump-ir=%s: %s", o->dump[i], pass_unknown(ctx, name + 1));
     }
     return true;
 }
@@ -200,11 +192,9 @@ static bool write_reproducer(const struct pass_run *r)
 static bool check_args(const struct pass_run *r)
 {
     for (int i = 0; i < r->item->nargs; i++) {
-        if (!r->item->args[i].asked) {
-            ir_error(r->module->ctx, &nowhere, "pass '%s' has no option '%s'", r->item->pass->name,
-                     r->item->args[i].name);
-            return false;
-        }
+        if (!r->item->args[i].asked)
+            return ir_error(r->module->ctx, &nowhere, "pass '%s' has no option '%s'", r->item->pass->name,
+                            r->item->args[i].name);
     }
     return true;
 }
@@ -218,8 +208,7 @@ static bool verify(const struct pass_run *r)
         ok = kn_verify_fusion(f);
     if (ok)
         return true;
-    ir_diag(ctx, &nowhere, IR_D_BUG, "invalid IR: after pass '%s'", r->item->pass->name);
-    return false;
+    return ir_diag(ctx, &nowhere, IR_D_BUG, "invalid IR: after pass '%s'", r->item->pass->name);
 }
 
 static bool run_one(struct pass_run *r, struct pass_timing *t)
@@ -246,8 +235,7 @@ static bool run_one(struct pass_run *r, struct pass_timing *t)
     if (!ok && ir_nerrors(r->module->ctx) == errors)
         ir_diag(r->module->ctx, &nowhere, IR_D_BUG, "invalid IR: pass '%s' failed without a message", t->name);
     if (ok && ir_nerrors(r->module->ctx) != errors) { /* a rewrite gave up what it could not build */
-        ir_diag(r->module->ctx, &nowhere, IR_D_BUG, "invalid IR: pass '%s' went on behind an error", t->name);
-        return false;
+        return ir_diag(r->module->ctx, &nowhere, IR_D_BUG, "invalid IR: pass '%s' went on behind an error", t->name);
     }
     return ok && check_args(r) && (!r->options->verify || verify(r));
 }
@@ -292,10 +280,8 @@ bool pass_list(struct ir_module *m, const char *list, const struct pass_options 
 
     if (!o)
         o = &defaults;
-    if (pass_tables_error(error, sizeof error)) {
-        ir_diag(m->ctx, &nowhere, IR_D_BUG, "invalid IR: %s", error);
-        return false;
-    }
+    if (pass_tables_error(error, sizeof error))
+        return ir_diag(m->ctx, &nowhere, IR_D_BUG, "invalid IR: %s", error);
     return pass_parse_list(m->ctx, list, &items) && check_dumps(m->ctx, o) && run_items(m, &items, o);
 }
 

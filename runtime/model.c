@@ -243,10 +243,8 @@ void tcr_list_name(char *list, size_t room, const char *name)
 
 const struct tcc_pentry *tcr_find_entry(const struct tccrt_model *m, const char *name)
 {
-    if (!m) {
-        tcr_fail(TCC_EUSAGE, "a model is required, got NULL");
-        return NULL;
-    }
+    if (!m)
+        return tcr_fail(TCC_EUSAGE, "a model is required, got NULL"), NULL;
     if (!name)
         return &m->entries[0];
     for (int i = 0; i < tccrt_nentries(m); i++)
@@ -255,8 +253,9 @@ const struct tcc_pentry *tcr_find_entry(const struct tccrt_model *m, const char 
     char names[200] = "";
     for (int i = 0; i < tccrt_nentries(m); i++)
         tcr_list_name(names, sizeof names, tcr_string(m, m->entries[i].name));
-    tcr_fail(TCC_EUSAGE, "model '%s' has no entry point '%s'; it has %s", m->desc->name, name, *names ? names : "none");
-    return NULL;
+    return tcr_fail(TCC_EUSAGE, "model '%s' has no entry point '%s'; it has %s", m->desc->name, name,
+                    *names ? names : "none"),
+           NULL;
 }
 
 int tccrt_ninputs(const struct tccrt_model *m, const char *entry)

@@ -12,7 +12,6 @@
  * stay awake. Where all of them sleep, a burst begins without them if the one before it was too short for anybody to
  * come in time, and they are woken when it has lasted longer (tcr_pool_late()).
  */
-#include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>

@@ -488,11 +488,10 @@ bool option_int(const struct options *o, enum option_id id, int64_t lo, int64_t 
         return true;
     errno = 0;
     long long v = strtoll(text, &end, 10);
-    if (end == text || *end || errno || v < lo || v > hi) {
-        usage_error(o, "%s%s: expected a whole number from %lld to %lld", dashed(id, name, sizeof name), text,
-                    (long long)lo, (long long)hi);
-        return false;
-    }
+    if (end == text || *end || errno || v < lo || v > hi)
+        return usage_error(o, "%s%s: expected a whole number from %lld to %lld", dashed(id, name, sizeof name), text,
+                           (long long)lo, (long long)hi),
+               false;
     *value = v;
     return true;
 }
@@ -505,10 +504,9 @@ bool option_float(const struct options *o, enum option_id id, double *value)
     if (!text)
         return true;
     double v = strtod(text, &end);
-    if (end == text || *end || !(v >= 0) || isinf(v)) {
-        usage_error(o, "%s%s: expected a number that is not negative", dashed(id, name, sizeof name), text);
-        return false;
-    }
+    if (end == text || *end || !(v >= 0) || isinf(v))
+        return usage_error(o, "%s%s: expected a number that is not negative", dashed(id, name, sizeof name), text),
+               false;
     *value = v;
     return true;
 }

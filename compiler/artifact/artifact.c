@@ -488,10 +488,8 @@ bool artifact_header(struct ir_ctx *ctx, const struct kn_program *p, const char 
     struct tcr_save save;
     struct ir_where where = {.file = path};
     FILE *f = tcr_save_open(&save, path, TCR_SAVE_STREAM) ? NULL : save.stream;
-    if (!f) {
-        ir_error(ctx, &where, "cannot write the header: %m");
-        return false;
-    }
+    if (!f)
+        return ir_error(ctx, &where, "cannot write the header: %m");
     fprintf(f, "/* Written by tccc. The model \"%s\": link NAME.o or NAME.a and libtccrt, or open NAME.so. */\n", name);
     unsigned id = (unsigned)XXH3_64bits(source, strlen(source));
     fprintf(
@@ -506,9 +504,7 @@ bool artifact_header(struct ir_ctx *ctx, const struct kn_program *p, const char 
     for (int i = 0; i < artifact_nentries(p) && !p->module->staged; i++)
         entry_text(f, ctx, name, artifact_entry(p, i), NULL);
     fprintf(f, "\n#ifdef __cplusplus\n}\n#endif\n#endif\n");
-    if (tcr_save_commit(&save)) {
-        ir_error(ctx, &where, "cannot write the header: %m");
-        return false;
-    }
+    if (tcr_save_commit(&save))
+        return ir_error(ctx, &where, "cannot write the header: %m");
     return true;
 }

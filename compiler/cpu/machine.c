@@ -244,15 +244,13 @@ static bool read_arch(struct ir_ctx *ctx, struct cpu_machine *m, const char *arc
                 m->level = l;
         if (m->level)
             return true;
-        ir_error(ctx, NULL, "this processor is older than %s, the least that tccc makes code for",
-                 isa->levels[least_level(isa)].name);
-        return false;
+        return ir_error(ctx, NULL, "this processor is older than %s, the least that tccc makes code for",
+                        isa->levels[least_level(isa)].name);
     }
-    ir_error(
+    return ir_error(
         ctx, NULL,
         "--march=%s: unknown architecture or feature; use native, native-FEATURE, %s, the levels also with +FEATURE",
         arch, known_names(ctx));
-    return false;
 }
 
 const struct cpu_machine *cpu_machine_make(struct ir_ctx *ctx, const char *arch, const char *planned)

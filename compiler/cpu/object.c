@@ -134,10 +134,8 @@ bool object_check(struct ir_ctx *ctx, const char *path)
     char error[512];
     struct ir_file *file = ir_file_get(ctx, path, error, sizeof error);
     bool ok = true;
-    if (!file) {
-        ir_error(ctx, NULL, "%s", error);
-        return false;
-    }
+    if (!file)
+        return ir_error(ctx, NULL, "%s", error);
     const uint8_t *data = ir_file_data(file);
     const Elf64_Ehdr *h = (const Elf64_Ehdr *)data;
     const Elf64_Shdr *s = (const Elf64_Shdr *)(data + h->e_shoff);

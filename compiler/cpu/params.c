@@ -90,11 +90,10 @@ bool cpu_verify_schedule(const struct pass_machine *m, struct ir_ctx *ctx, const
     struct cpu_schedule s = {0};
     struct kn_kernel copy = *k;
     const char *wrong, *why = NULL;
-    if (!get(k, &s, &wrong)) {
-        ir_error(ctx, NULL, "kernel %s: the CPU target has no such template or parameter, or not of this value: '%s'",
-                 ir_shown(k->name), ir_shown(wrong));
-        return false;
-    }
+    if (!get(k, &s, &wrong))
+        return ir_error(ctx, NULL,
+                        "kernel %s: the CPU target has no such template or parameter, or not of this value: '%s'",
+                        ir_shown(k->name), ir_shown(wrong));
     if (s.vector >= k->ndims)
         why = "its vector dim is not there";
     else if (s.width & (s.width - 1) || s.unroll & (s.unroll - 1))

@@ -197,10 +197,8 @@ const char *cuda_ptx(struct ir_ctx *ctx, const struct kn_program *p, const bool 
     if (!j.machine || !child_run(ctx, 1, 1, ptx_child, &j))
         return NULL;
     struct ir_file *file = ir_file_get(ctx, j.path, error, sizeof error);
-    if (!file) {
-        ir_error(ctx, NULL, "%s", error);
-        return NULL;
-    }
+    if (!file)
+        return ir_error(ctx, NULL, "%s", error), NULL;
     *size = (size_t)ir_file_size(file) + 1;
     char *text = IR_NEWN(ctx, *size, char); /* zeroed: terminated */
     memcpy(text, ir_file_data(file), *size - 1);

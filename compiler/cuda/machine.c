@@ -77,8 +77,7 @@ const struct cuda_machine *cuda_machine_make(struct ir_ctx *ctx, const char *arc
                                : i + 1 < NMACHINES ? ", "
                                                    : " or ",
                                machines[i].name);
-        ir_error(ctx, NULL, "unknown target cuda:%s; expected %s", ir_shown(arch), names);
-        return NULL;
+        return ir_error(ctx, NULL, "unknown target cuda:%s; expected %s", ir_shown(arch), names), NULL;
     }
     static const struct pass_memory memory = {"cuda", false};
     struct cuda_machine *m = IR_NEW(ctx, struct cuda_machine);

@@ -54,15 +54,13 @@ static bool open_nvrtc(struct ir_ctx *ctx, const char *file, struct nvrtc *n)
         if ((n->handle = dlopen(*try, RTLD_NOW | RTLD_LOCAL))) {
             if (find_functions(n))
                 return true;
-            ir_diag(ctx, &where, IR_D_ENVIRONMENT, "'%s' is not NVRTC: it lacks functions of it", *try);
-            return false;
+            return ir_diag(ctx, &where, IR_D_ENVIRONMENT, "'%s' is not NVRTC: it lacks functions of it", *try);
         }
-    ir_diag(ctx, &where, IR_D_ENVIRONMENT,
-            "NVRTC, which compiles CUDA C++, was not found (%s): install it (libnvrtc.so.13 or .12, of the CUDA "
-            "toolkit) or name its "
-            "library with TCCC_NVRTC_LIBRARY",
-            given && *given ? given : "libnvrtc.so.13, .12");
-    return false;
+    return ir_diag(ctx, &where, IR_D_ENVIRONMENT,
+                   "NVRTC, which compiles CUDA C++, was not found (%s): install it (libnvrtc.so.13 or .12, of the CUDA "
+                   "toolkit) or name its "
+                   "library with TCCC_NVRTC_LIBRARY",
+                   given && *given ? given : "libnvrtc.so.13, .12");
 }
 
 /* What it said, as lines of a message. */
@@ -136,10 +134,8 @@ static const char *compile_text(struct ir_ctx *ctx, const char *file, const char
     if (!open_nvrtc(ctx, file, &n))
         return NULL;
     struct ir_file *f = ir_file_get(ctx, file, error, sizeof error);
-    if (!f) {
-        ir_error(ctx, NULL, "%s", error);
-        return NULL;
-    }
+    if (!f)
+        return ir_error(ctx, NULL, "%s", error), NULL;
     const char *text = ir_internf(ctx, "%.*s", (int)ir_file_size(f), (const char *)ir_file_data(f));
     ir_file_unref(f);
     const char *source = ir_internf(ctx,
@@ -153,10 +149,8 @@ static const char *compile_text(struct ir_ctx *ctx, const char *file, const char
                              ir_internf(ctx, "--include-path=%s", dirname(ir_strdup(ctx, file)))};
     int result = n.create(&p, source, "custom.cu", 1, (const char *const[]){custom_header},
                           (const char *const[]){"tccc_custom.h"});
-    if (result) {
-        ir_diag(ctx, &where, IR_D_ENVIRONMENT, "NVRTC: %s", n.error(result));
-        return NULL;
-    }
+    if (result)
+        return ir_diag(ctx, &where, IR_D_ENVIRONMENT, "NVRTC: %s", n.error(result)), NULL;
     result = n.compile(p, (int)(sizeof options / sizeof *options), options);
     if (result)
         tell_log(ctx, &n, p, file, result);

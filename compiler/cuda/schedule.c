@@ -202,11 +202,10 @@ bool cuda_verify_schedule(const struct pass_machine *m, struct ir_ctx *ctx, cons
 {
     struct cuda_schedule s;
     const char *wrong, *why;
-    if (!get(k, &s, &wrong)) {
-        ir_error(ctx, NULL, "kernel %s: the CUDA target has no such template or parameter, or not of this value: '%s'",
-                 ir_shown(k->name), ir_shown(wrong));
-        return false;
-    }
+    if (!get(k, &s, &wrong))
+        return ir_error(ctx, NULL,
+                        "kernel %s: the CUDA target has no such template or parameter, or not of this value: '%s'",
+                        ir_shown(k->name), ir_shown(wrong));
     why = what_is_wrong((const struct cuda_machine *)m, ctx, k, &s);
     if (why)
         ir_error(ctx, NULL, "kernel %s: schedule %s: %s", ir_shown(k->name), ir_shown(k->schedule.how), why);

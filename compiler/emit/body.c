@@ -274,7 +274,7 @@ static V load_where(struct em *e, const struct kn_insn *n, V uniform, V lanes, V
     return em_if_end_value(e, &f, v, none);
 }
 
-static V emit_load(struct em *e, const struct kn_insn *n)
+V em_load_insn(struct em *e, const struct kn_insn *n)
 {
     V uniform, lanes, bad;
     conditions(e, n, &uniform, &lanes, &bad);
@@ -375,11 +375,6 @@ static V emit_env(struct em *e, const struct kn_insn *n)
     return LLVMBuildLoad2(e->b, e->t_i64, LLVMBuildGEP2(e->b, e->t_i8, e->env, &at, 1, ""), "env");
 }
 
-V em_load_insn(struct em *e, const struct kn_insn *n)
-{
-    return emit_load(e, n);
-}
-
 void em_insn(struct em *e, int i)
 {
     const struct kn_insn *n = &e->k->insns[i];
@@ -388,7 +383,7 @@ void em_insn(struct em *e, int i)
     case KN_CONST: e->value[i] = em_const(e, d, n->fvalue, n->ivalue); break;
     case KN_EXPR: e->value[i] = em_cast(e, d, TCC_I64, em_expr_lanes(e, n->expr)); break;
     case KN_ENV: e->value[i] = emit_env(e, n); break;
-    case KN_LOAD: e->value[i] = emit_load(e, n); break;
+    case KN_LOAD: e->value[i] = em_load_insn(e, n); break;
     case KN_STORE: emit_store(e, n); break;
     case KN_SCALAR: e->value[i] = emit_scalar(e, n); break;
     case KN_INDEX: e->value[i] = emit_index(e, n); break;

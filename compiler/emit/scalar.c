@@ -9,10 +9,6 @@
 
 #define V LLVMValueRef
 
-static bool is_float(enum tcc_dtype d)
-{
-    return tcc_is_float(d);
-}
 static V zero_like(V v)
 {
     return LLVMConstNull(LLVMTypeOf(v));
@@ -36,7 +32,7 @@ static V compare(struct em *e, enum ir_op op, enum tcc_dtype d, V a, V b)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (rows[i].op != op)
             continue;
-        if (is_float(d))
+        if (tcc_is_float(d))
             return LLVMBuildFCmp(e->b, rows[i].f, a, b, "");
         return LLVMBuildICmp(e->b, tcc_is_signed(d) ? rows[i].s : rows[i].u, a, b, "");
     }
@@ -119,7 +115,7 @@ static V shift(struct em *e, enum ir_op op, enum tcc_dtype d, V a, V b)
 static V extreme(struct em *e, bool min, enum tcc_dtype d, V a, V b)
 {
     V c = compare(e, min ? IR_lt : IR_gt, d, a, b), r = select_(e, c, a, b);
-    if (MUTANT(91, !is_float(d), true) || e->fast_math)
+    if (MUTANT(91, !tcc_is_float(d), true) || e->fast_math)
         return r;
     return select_(e, LLVMBuildFCmp(e->b, LLVMRealUNO, a, a, ""), a, r);
 }
@@ -128,7 +124,7 @@ static V sign_of(struct em *e, enum tcc_dtype d, V a)
 {
     LLVMTypeRef t = LLVMTypeOf(a);
     V zero = zero_like(a);
-    if (!is_float(d)) {
+    if (!tcc_is_float(d)) {
         V up = select_(e, compare(e, IR_gt, d, a, zero), em_int(t, 1), zero);
         return tcc_is_signed(d) ? select_(e, compare(e, IR_lt, d, a, zero), em_int(t, -1), up) : up;
     }
@@ -139,7 +135,7 @@ static V sign_of(struct em *e, enum tcc_dtype d, V a)
 
 static V absolute(struct em *e, enum tcc_dtype d, V a)
 {
-    if (is_float(d))
+    if (tcc_is_float(d))
         return em_unary_intrinsic(e, "llvm.fabs", a);
     if (!tcc_is_signed(d))
         return a;
@@ -306,6 +302,6 @@ V em_scalar(struct em *e, enum ir_op op, enum tcc_dtype d, int nargs, V *args)
     }
     v = compare(e, op, d, a, b);
     if (!v)
-        v = is_float(d) ? float_op(e, op, d, a, b) : em_wrap(e, d, int_op(e, op, d, a, b));
+        v = tcc_is_float(d) ? float_op(e, op, d, a, b) : em_wrap(e, d, int_op(e, op, d, a, b));
     return v ? v : vm_scalar(e, op, nargs, args);
 }

@@ -25,8 +25,7 @@ struct config {
 
 static bool wrong(struct ir_ctx *ctx, const char *path, const char *what)
 {
-    ir_error(ctx, &(struct ir_where){.file = path}, "%s", what);
-    return false;
+    return ir_error(ctx, &(struct ir_where){.file = path}, "%s", what);
 }
 
 const char *const *adapter_files(struct ir_ctx *ctx, const char *folder)

@@ -198,29 +198,25 @@ static struct ir_module *read_text(struct ir_ctx *ctx, const char *path, const s
     struct ir_file *file = ir_file_get(ctx, path, error, sizeof error);
     struct ir_where where = {.file = path};
 
-    if (!file) {
-        ir_error(ctx, &where, "%s", error);
-        return NULL;
-    }
+    if (!file)
+        return ir_error(ctx, &where, "%s", error), NULL;
     if (o && o->allow_files)
         ir_allow_files(ctx, o->allow_files);
     struct ir_module *m = ir_parse(ctx, path, (const char *)ir_file_data(file), ir_file_size(file));
     ir_file_unref(file);
-    if (m && !m->funcs) {
-        ir_error(ctx, &where, "it holds no function");
-        return NULL;
-    }
+    if (m && !m->funcs)
+        return ir_error(ctx, &where, "it holds no function"), NULL;
     if (!m)
         return NULL;
     struct frontend_options plain = o ? *o : (struct frontend_options){0};
     plain.combination = -1;
     bool pinned = o && ((o->dims && o->dims[0]) || (o->shapes && o->shapes[0]) || o->split);
     for (struct ir_func *f = m->funcs; f && pinned; f = f->next) {
-        if (f->version) {
-            ir_error(ctx, &where, "@%s is a shape version: --dim and --shape are for the model that it was made from",
-                     f->name);
-            return NULL;
-        }
+        if (f->version)
+            return ir_error(ctx, &where,
+                            "@%s is a shape version: --dim and --shape are for the model that it was made from",
+                            f->name),
+                   NULL;
         if (!pin_func(ctx, &plain, f))
             return NULL;
     }

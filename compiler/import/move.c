@@ -8,10 +8,8 @@ struct ir_value *imp_cast(struct imp *im, struct ir_value *x, enum tcc_dtype to)
 {
     if (!x || imp_dtype(x) == to)
         return x;
-    if (to == TCC_NONE) {
-        imp_unsupported(im, "a value of a type that there is not here");
-        return NULL;
-    }
+    if (to == TCC_NONE)
+        return imp_unsupported(im, "a value of a type that there is not here"), NULL;
     return imp_op(im, IR_cast, 1, &x, IR_ATTRS(ir_attr_dtype(IR_ATTR_to, to)));
 }
 

@@ -33,9 +33,8 @@ static bool add_pin(struct pinner *p, const char *option, ir_expr sym, ir_expr v
             continue;
         if (p->to.at[i] == value)
             return true;
-        ir_error(p->ctx, &no_where, "%s: dim '%s' was already given as %s", option, sym->name,
-                 ir_expr_text(p->ctx, p->to.at[i]));
-        return false;
+        return ir_error(p->ctx, &no_where, "%s: dim '%s' was already given as %s", option, sym->name,
+                        ir_expr_text(p->ctx, p->to.at[i]));
     }
     VEC_PUSH(p->ctx, p->from, sym);
     VEC_PUSH(p->ctx, p->to, value);
@@ -125,16 +124,13 @@ static bool check_sizes(struct ir_ctx *ctx, const char *option)
 {
     int64_t size, other;
     for (int k = 0; k < count_sizes(option); k++) {
-        if (!size_in_list(option, k, &size)) {
-            ir_error(ctx, &no_where,
-                     "--dim=%s: expected whole numbers and at most one '*', separated by '|', after the '='", option);
-            return false;
-        }
+        if (!size_in_list(option, k, &size))
+            return ir_error(ctx, &no_where,
+                            "--dim=%s: expected whole numbers and at most one '*', separated by '|', after the '='",
+                            option);
         for (int j = 0; j < k; j++) {
-            if (size_in_list(option, j, &other) && other == size) {
-                ir_error(ctx, &no_where, "--dim=%s: the same size is given twice", option);
-                return false;
-            }
+            if (size_in_list(option, j, &other) && other == size)
+                return ir_error(ctx, &no_where, "--dim=%s: the same size is given twice", option);
         }
     }
     return true;
@@ -147,11 +143,11 @@ int frontend_combinations(struct ir_ctx *ctx, const struct frontend_options *o)
         int sizes = count_sizes(o->dims[i]);
         if (sizes > 1 && !check_sizes(ctx, o->dims[i]))
             return -1;
-        if (sizes > FRONTEND_MAX_VERSIONS || n * sizes > FRONTEND_MAX_VERSIONS) {
-            ir_error(ctx, &no_where, "--dim=%s: more than %d versions; at most %d combinations of sizes can be given",
-                     o->dims[i], FRONTEND_MAX_VERSIONS, FRONTEND_MAX_VERSIONS);
-            return -1;
-        }
+        if (sizes > FRONTEND_MAX_VERSIONS || n * sizes > FRONTEND_MAX_VERSIONS)
+            return ir_error(ctx, &no_where,
+                            "--dim=%s: more than %d versions; at most %d combinations of sizes can be given",
+                            o->dims[i], FRONTEND_MAX_VERSIONS, FRONTEND_MAX_VERSIONS),
+                   -1;
         n *= sizes;
     }
     return n;
@@ -193,9 +189,8 @@ static bool pin_dim(struct pinner *p, const struct frontend_options *o, int i, b
     if (!found.sym) {
         struct ir_known known = {.near = {.word = option, .length = strcspn(option, "=")}};
         each_input_symbol(p, &known, list_symbol);
-        ir_error(p->ctx, &no_where, "--dim=%s: no input has a dim of that name%s%s", option, ir_known_text(&known),
-                 known.n ? "" : ": all sizes are fixed");
-        return false;
+        return ir_error(p->ctx, &no_where, "--dim=%s: no input has a dim of that name%s%s", option,
+                        ir_known_text(&known), known.n ? "" : ": all sizes are fixed");
     }
     if (lists) {
         if (!size_in_list(option, pick(o, i), &value) || value < 0)
@@ -205,10 +200,8 @@ static bool pin_dim(struct pinner *p, const struct frontend_options *o, int i, b
     }
     if (!strcmp(option + found.length, "=*"))
         return true;
-    if (!read_size(option + found.length + 1, &end, &value) || *end) {
-        ir_error(p->ctx, &no_where, "--dim=%s: expected a whole number after '%s='", option, found.sym->name);
-        return false;
-    }
+    if (!read_size(option + found.length + 1, &end, &value) || *end)
+        return ir_error(p->ctx, &no_where, "--dim=%s: expected a whole number after '%s='", option, found.sym->name);
     return add_pin(p, option, found.sym, ir_const(p->ctx, value));
 }
 
@@ -220,25 +213,22 @@ static int read_shape(struct pinner *p, const char *option, const char *text, ir
     while (*text) {
         const char *end;
         int64_t value;
-        if (rank == TCC_MAX_RANK) {
-            ir_error(p->ctx, &no_where, "--shape=%s: more than %d dims", option, TCC_MAX_RANK);
-            return -1;
-        }
+        if (rank == TCC_MAX_RANK)
+            return ir_error(p->ctx, &no_where, "--shape=%s: more than %d dims", option, TCC_MAX_RANK), -1;
         if (read_size(text, &end, &value)) {
             dims[rank++] = ir_const(p->ctx, value);
         } else {
             size_t n = strcspn(text, "x");
-            if (n == 0 || strspn(text, "-0123456789") == n) {
-                ir_error(p->ctx, &no_where, "--shape=%s: expected sizes like 1x3x224x224 after the name", option);
-                return -1;
-            }
+            if (n == 0 || strspn(text, "-0123456789") == n)
+                return ir_error(p->ctx, &no_where, "--shape=%s: expected sizes like 1x3x224x224 after the name",
+                                option),
+                       -1;
             dims[rank++] = ir_sym(p->ctx, ir_internf(p->ctx, "%.*s", (int)n, text));
             end = text + n;
         }
-        if (*end && (*end != 'x' || !end[1])) {
-            ir_error(p->ctx, &no_where, "--shape=%s: expected sizes like 1x3x224x224 after the name", option);
-            return -1;
-        }
+        if (*end && (*end != 'x' || !end[1]))
+            return ir_error(p->ctx, &no_where, "--shape=%s: expected sizes like 1x3x224x224 after the name", option),
+                   -1;
         text = *end ? end + 1 : end;
     }
     return rank;
@@ -248,11 +238,9 @@ static bool pin_shape_of(struct pinner *p, const char *option, int input, int ra
 {
     ir_type t = p->types[input];
 
-    if (!t || t->kind != IR_T_TENSOR || (t->rank >= 0 && t->rank != rank)) {
-        ir_error(p->ctx, &no_where, "--shape=%s: a shape of rank %d, but input '%s' is %s", option, rank,
-                 p->names[input], t ? ir_type_text(p->ctx, t) : "of unknown type");
-        return false;
-    }
+    if (!t || t->kind != IR_T_TENSOR || (t->rank >= 0 && t->rank != rank))
+        return ir_error(p->ctx, &no_where, "--shape=%s: a shape of rank %d, but input '%s' is %s", option, rank,
+                        p->names[input], t ? ir_type_text(p->ctx, t) : "of unknown type");
     if (t->rank < 0) {
         p->types[input] = ir_tensor_type(p->ctx, t->dtype, rank, dims);
         return true;
@@ -260,11 +248,9 @@ static bool pin_shape_of(struct pinner *p, const char *option, int input, int ra
     for (int i = 0; i < rank; i++) {
         if (t->dim[i] == dims[i])
             continue;
-        if (t->dim[i]->kind != IR_X_SYM) {
-            ir_error(p->ctx, &no_where, "--shape=%s: dim %d of input '%s' is %s in the model", option, i,
-                     p->names[input], ir_expr_text(p->ctx, t->dim[i]));
-            return false;
-        }
+        if (t->dim[i]->kind != IR_X_SYM)
+            return ir_error(p->ctx, &no_where, "--shape=%s: dim %d of input '%s' is %s in the model", option, i,
+                            p->names[input], ir_expr_text(p->ctx, t->dim[i]));
         if (!add_pin(p, option, t->dim[i], dims[i]))
             return false;
     }
@@ -288,8 +274,8 @@ static bool pin_shape(struct pinner *p, const char *option)
         struct ir_known known = {.near = {.word = option, .length = strcspn(option, "=")}};
         for (int i = 0; i < p->n; i++)
             ir_known_add(&known, p->names[i]);
-        ir_error(p->ctx, &no_where, "--shape=%s: the model has no input of that name%s", option, ir_known_text(&known));
-        return false;
+        return ir_error(p->ctx, &no_where, "--shape=%s: the model has no input of that name%s", option,
+                        ir_known_text(&known));
     }
     int rank = read_shape(p, option, option + length + 1, dims);
     return rank >= 0 && pin_shape_of(p, option, best, rank, dims);
@@ -305,11 +291,9 @@ static bool divide(struct pinner *p, const struct train_split *split, int input,
     ir_expr *at = pin >= 0 ? &p->to.at[pin] : dim;
     if (!ir_is_const(*at, &size))
         return true;
-    if (size % split->microbatches) {
-        ir_error(p->ctx, &no_where, "input '%s' has %lld rows, which %d microbatches don't divide", p->names[input],
-                 (long long)size, split->microbatches);
-        return false;
-    }
+    if (size % split->microbatches)
+        return ir_error(p->ctx, &no_where, "input '%s' has %lld rows, which %d microbatches don't divide",
+                        p->names[input], (long long)size, split->microbatches);
     *at = ir_const(p->ctx, size / split->microbatches);
     return true;
 }

@@ -26,8 +26,7 @@ bool imp_bad(struct imp *im, const char *format, ...)
     va_start(args, format);
     const char *text = vtext(im, format, args);
     va_end(args);
-    ir_error(im->ctx, &im->b.where, "%s", text);
-    return false;
+    return ir_error(im->ctx, &im->b.where, "%s", text);
 }
 
 bool imp_unsupported(struct imp *im, const char *format, ...)

@@ -27,8 +27,7 @@ struct reader {
 
 static bool wrong(struct ir_ctx *ctx, const char *path, const char *what)
 {
-    ir_error(ctx, &(struct ir_where){.file = path}, "%s", what);
-    return false;
+    return ir_error(ctx, &(struct ir_where){.file = path}, "%s", what);
 }
 
 static enum tcc_dtype type_named(const char *name)

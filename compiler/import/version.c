@@ -282,12 +282,12 @@ static bool too_many(struct imp *im)
     for (int i = 0; i < im->facts.n; i++)
         text = ir_internf(im->ctx, "%s\n  %s", text, fact_text(im, &im->facts.at[i]));
     struct ir_where w = {.file = im->path};
-    ir_error(im->ctx, &w,
-             "more than %d versions would be needed, since ranks or shapes depend on conditions on the sizes of the "
-             "inputs; --dim name=N "
-             "decides some of them:%s",
-             IMP_MAX_VERSIONS, text);
-    return false;
+    return ir_error(
+        im->ctx, &w,
+        "more than %d versions would be needed, since ranks or shapes depend on conditions on the sizes of the "
+        "inputs; --dim name=N "
+        "decides some of them:%s",
+        IMP_MAX_VERSIONS, text);
 }
 
 static struct ir_guard guard_of(struct imp *im, const struct imp_fact *f)

@@ -45,9 +45,9 @@ static bool try_choice(struct ir_ctx *ctx, const struct ir_func *f, const struct
     const ir_expr arena = budget_arena(m->program, e);
     if (!arena || !ir_is_const(arena, &bytes)) {
         struct ir_where where = {.file = f->module->name};
-        ir_error(ctx, &where,
-                 "--memory-budget requires known sizes: specialise the dynamic dimensions with --dim or --shape");
-        return false;
+        return ir_error(
+            ctx, &where,
+            "--memory-budget requires known sizes: specialise the dynamic dimensions with --dim or --shape");
     }
     c->arena = (uint64_t)bytes;
     c->state = c->scratch = 0;
@@ -100,13 +100,12 @@ static bool search(struct ir_ctx *ctx, const struct ir_func *f, const struct pas
     if (fits)
         return fewest_segments(ctx, f, p, budget, best);
     struct ir_where where = {.file = f->module->name};
-    ir_error(
+    return ir_error(
         ctx, &where,
         "--memory-budget=%llu: the step takes %llu bytes as it is and %llu when activations are recomputed (state: "
         "%llu); a smaller batch would take less",
         (unsigned long long)budget, (unsigned long long)peak_of(&first), (unsigned long long)peak_of(best),
         (unsigned long long)best->state);
-    return false;
 }
 
 static void tell(struct ir_ctx *ctx, const struct ir_func *f, const struct choice *c)

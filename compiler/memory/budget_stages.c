@@ -177,9 +177,8 @@ struct fitting {
 static bool complain(struct fitting *f)
 {
     struct ir_where where = {.file = f->m->name};
-    ir_error(f->ctx, &where,
-             "--memory-budget requires known sizes: specialise the dynamic dimensions with --dim or --shape");
-    return false;
+    return ir_error(f->ctx, &where,
+                    "--memory-budget requires known sizes: specialise the dynamic dimensions with --dim or --shape");
 }
 
 static bool build(struct fitting *f, struct ir_module *m, const struct tccc_train *t, const struct pass_options *p)
@@ -281,14 +280,13 @@ static bool refuse(struct fitting *f)
             works = f->least[s];
             worst = s;
         }
-    ir_error(
+    return ir_error(
         f->ctx, &where,
         "--memory-budget=%llu: stage %d takes %llu bytes as it is and %llu when activations are recomputed "
         "(state: %llu): the smallest budget that works is %llu; more stages, smaller microbatches or fewer of them "
         "in flight (--active-microbatches) would take less",
         (unsigned long long)f->train->memory_budget, worst, (unsigned long long)f->first[worst],
         (unsigned long long)works, (unsigned long long)f->taken[worst].state, (unsigned long long)works);
-    return false;
 }
 
 bool budget_fit_stages(const struct ir_module *m, const struct tccc_train *t, const struct pass_options *p,

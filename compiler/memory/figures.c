@@ -156,9 +156,9 @@ bool figures_print(struct ir_module *m, const struct pass_options *options, int 
         struct figures f;
         if (!measure(&o, m, s, &f)) {
             struct ir_where where = {.file = m->name};
-            ir_error(m->ctx, &where,
-                     "--dump-ir=memory requires known sizes: specialise the dynamic dimensions with --dim or --shape");
-            return false;
+            return ir_error(
+                m->ctx, &where,
+                "--dump-ir=memory requires known sizes: specialise the dynamic dimensions with --dim or --shape");
         }
         fprintf(out, "stage %d params %llu gradients %llu optimizer %llu other %llu arena %llu slots %llu\n", s,
                 (unsigned long long)f.params, (unsigned long long)f.gradients, (unsigned long long)f.optimizer,

@@ -111,10 +111,10 @@ static int takes_mx(const struct pass_machine *m, struct ir_ctx *ctx, const stru
     ir_type a = n->in[0].value->type, y = n->out[0]->type;
     int64_t k;
     enum neuron_core_kind core = ((const struct nk_machine *)m)->core;
-    if (neuron_generation(core) < 4) {
-        ir_error(ctx, &n->where, "%s multiplies no MX formats (--auto-cast=mxfp8); trn3 does", neuron_core_name(core));
-        return -1;
-    }
+    if (neuron_generation(core) < 4)
+        return ir_error(ctx, &n->where, "%s multiplies no MX formats (--auto-cast=mxfp8); trn3 does",
+                        neuron_core_name(core)),
+               -1;
     for (int i = 0; i < 2; i++) /* Vector quantises 16 bits; lanes multiply by a vector */
         if (tcc_dtype_bytes((enum tcc_dtype)n->in[i].value->type->dtype) != 2 ||
             ir_is_value(y->dim[y->rank - 1 - i], 1))
@@ -151,9 +151,8 @@ static bool verify_schedule(const struct pass_machine *m, struct ir_ctx *ctx, co
     (void)m;
     if ((!strcmp(k->schedule.how, "engines") || !strcmp(k->schedule.how, "host")) && !k->schedule.nparams)
         return true;
-    ir_error(ctx, NULL, "kernel %s: unknown schedule '%s'; expected engines or host", ir_shown(k->name),
-             ir_shown(k->schedule.how));
-    return false;
+    return ir_error(ctx, NULL, "kernel %s: unknown schedule '%s'; expected engines or host", ir_shown(k->name),
+                    ir_shown(k->schedule.how));
 }
 
 const struct nk_machine *nk_machine_make(struct ir_ctx *ctx, const char *arch)
@@ -167,10 +166,9 @@ const struct nk_machine *nk_machine_make(struct ir_ctx *ctx, const char *arch)
         if (strlen(name) != length || strncmp(name, arch, length) ||
             (*said && strcmp(said, NEURON_LNC1) && strcmp(said, NEURON_LNC2)))
             continue;
-        if (!strcmp(said, NEURON_LNC2) && generation < 3) {
-            ir_error(ctx, NULL, "a logical core of %s is one physical core; two are for trn2 and trn3", name);
-            return NULL;
-        }
+        if (!strcmp(said, NEURON_LNC2) && generation < 3)
+            return ir_error(ctx, NULL, "a logical core of %s is one physical core; two are for trn2 and trn3", name),
+                   NULL;
         struct nk_machine *m = IR_NEW(ctx, struct nk_machine);
         m->core = (enum neuron_core_kind)c;
         m->kept = nk_kept_new(ctx);
@@ -188,6 +186,7 @@ const struct nk_machine *nk_machine_make(struct ir_ctx *ctx, const char *arch)
                                         .verify_schedule = verify_schedule};
         return m;
     }
-    ir_error(ctx, NULL, "unknown target neuron:%s; expected neuron:trn1, neuron:trn2 or neuron:trn3", ir_shown(arch));
-    return NULL;
+    return ir_error(ctx, NULL, "unknown target neuron:%s; expected neuron:trn1, neuron:trn2 or neuron:trn3",
+                    ir_shown(arch)),
+           NULL;
 }

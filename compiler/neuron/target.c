@@ -109,10 +109,8 @@ static bool compile(struct ir_ctx *ctx, const struct kn_program *p, const struct
             continue;
         }
         const struct nk_made *made = nk_programs(ctx, m, k);
-        if (!made->fine) {
-            ir_error(ctx, NULL, "kernel %s: the engines can't run it: %s", ir_shown(k->name), made->why);
-            return false;
-        }
+        if (!made->fine)
+            return ir_error(ctx, NULL, "kernel %s: the engines can't run it: %s", ir_shown(k->name), made->why);
         kernels[i].nlaunches = add_kernel(ctx, m, o, &image, i, p->nkernels, k, made);
         kernels[i].launches[0].symbol = ir_internf(ctx, "%sk%d", prefix, i);
         kernels[i].launches[1].symbol = ir_internf(ctx, "%sk%d_then", prefix, i);

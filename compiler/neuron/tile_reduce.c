@@ -5,8 +5,6 @@
  */
 #include "compiler/neuron/tile_int.h"
 
-#include <math.h>
-
 static const struct nk_value *words_at(struct nk *nk, const struct nk_tile *t, const struct kept *k,
                                        const struct nk_value *words)
 {

@@ -7,8 +7,6 @@
 #include "compiler/neuron/cost.h"
 #include "compiler/neuron/neuron_int.h"
 
-#include <math.h>
-
 /* NEURON_NTYPES: the engines have none. */
 static enum neuron_type type_of(enum tcc_dtype d)
 {

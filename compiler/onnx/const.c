@@ -51,11 +51,10 @@ static bool copy_strings(struct ir_tensor *to, const struct onnx_tensor *t)
 
 struct ir_tensor *imp_tensor_data(struct imp *im, const struct onnx_tensor *t)
 {
-    if (t->rank > TCC_MAX_RANK || (int)t->dtype >= TCC_NDTYPES) {
-        imp_bad(im, "tensor '%s': %s", t->name,
-                t->rank > TCC_MAX_RANK ? "more than 12 dims" : "6-bit floats are not supported");
-        return NULL;
-    }
+    if (t->rank > TCC_MAX_RANK || (int)t->dtype >= TCC_NDTYPES)
+        return imp_bad(im, "tensor '%s': %s", t->name,
+                       t->rank > TCC_MAX_RANK ? "more than 12 dims" : "6-bit floats are not supported"),
+               NULL;
     enum tcc_dtype dtype = (enum tcc_dtype)t->dtype;
     uint32_t bits = onnx_dtype_bits(t->dtype);
     if (t->file != ONNX_NO_FILE && im->model->files[t->file].path[0] && bits >= 8 && t->byte_count >= COPY_BELOW) {

@@ -10,8 +10,7 @@ const struct onnx_graph *control_graph(struct imp *im, const char *name)
     const struct onnx_attr *a = imp_attr(im, name);
     if (a && a->type == ONNX_ATTR_GRAPH && a->graph->output_count < MAX_RESULTS && a->graph->input_count < MAX_RESULTS)
         return a->graph;
-    imp_bad(im, "graph attribute '%s' is missing, or has too many inputs or outputs", name);
-    return NULL;
+    return imp_bad(im, "graph attribute '%s' is missing, or has too many inputs or outputs", name), NULL;
 }
 
 struct ir_block *control_open(struct imp *im, struct ir_node *parent, struct imp_scope *scope, struct ir_builder *saved)

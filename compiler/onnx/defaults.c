@@ -83,9 +83,8 @@ static bool names_are_there(struct imp *im, const char *list)
             k++;
         if (k < g->input_count && replaceable(im, &g->inputs[k]))
             continue;
-        ir_diag(im->ctx, &w, IR_D_USAGE, "--defaults: '%.*s' is no initialiser that is an input, too, and of numbers",
-                (int)n, s);
-        return false;
+        return ir_diag(im->ctx, &w, IR_D_USAGE,
+                       "--defaults: '%.*s' is no initialiser that is an input, too, and of numbers", (int)n, s);
     }
     return true;
 }

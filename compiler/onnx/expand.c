@@ -132,7 +132,7 @@ bool imp_check_expansion(struct imp *im, int64_t most)
     if (total <= (uint64_t)most)
         return true;
     struct ir_where w = {.file = im->path};
-    ir_error(im->ctx, &w, "its functions expand to %s%llu nodes, at most %lld are allowed: --max-nodes=N allows more",
-             total == MOST ? "more than " : "", (unsigned long long)total, (long long)most);
-    return false;
+    return ir_error(im->ctx, &w,
+                    "its functions expand to %s%llu nodes, at most %lld are allowed: --max-nodes=N allows more",
+                    total == MOST ? "more than " : "", (unsigned long long)total, (long long)most);
 }

@@ -404,8 +404,8 @@ bool imp_graph(struct imp *im, const struct onnx_graph *g, struct ir_value **out
             continue;
         struct ir_where w = {.file = im->path};
         im->malformed = true;
-        ir_error(im->ctx, &w, "output '%s' of graph '%s' is not computed by any node", g->outputs[k].name, g->name);
-        return false;
+        return ir_error(im->ctx, &w, "output '%s' of graph '%s' is not computed by any node", g->outputs[k].name,
+                        g->name);
     }
     return true;
 }

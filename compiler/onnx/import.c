@@ -18,11 +18,9 @@ static bool check_opsets(struct imp *im)
     struct ir_where w = where_file(im);
     for (size_t k = 0; k < im->model->opset_count; k++) {
         const struct onnx_opset *o = &im->model->opsets[k];
-        if (!o->domain[0] && (o->version < 1 || o->version > ONNX_MAX_OPSET)) {
-            ir_error(im->ctx, &w, "the model uses opset %lld; opsets %d to %d are supported", (long long)o->version,
-                     ONNX_MIN_OPSET, ONNX_MAX_OPSET);
-            return false;
-        }
+        if (!o->domain[0] && (o->version < 1 || o->version > ONNX_MAX_OPSET))
+            return ir_error(im->ctx, &w, "the model uses opset %lld; opsets %d to %d are supported",
+                            (long long)o->version, ONNX_MIN_OPSET, ONNX_MAX_OPSET);
     }
     return true;
 }
@@ -37,11 +35,11 @@ static int graph_inputs(struct imp *im, const struct onnx_graph *g, int n, const
             continue;
         names[n] = ir_intern(im->ctx, g->inputs[k].name);
         types[n] = imp_input_type(im, &g->inputs[k]);
-        if (!types[n]) {
-            ir_error(im->ctx, &w, "input '%s': its type is missing or not supported (sparse and opaque values are not)",
-                     names[n]);
-            return -1;
-        }
+        if (!types[n])
+            return ir_error(im->ctx, &w,
+                            "input '%s': its type is missing or not supported (sparse and opaque values are not)",
+                            names[n]),
+                   -1;
         n++;
     }
     return n;
@@ -72,10 +70,8 @@ bool imp_make_inputs(struct imp *im, const struct frontend_options *o, int ngrap
     imp_pin_facts(im, n, types);
     for (int k = 0; k < n; k++) {
         const char *why = ir_type_impossible(types[k]);
-        if (why) {
-            ir_error(im->ctx, &w, "input '%s' is %s: %s", names[k], ir_type_text(im->ctx, types[k]), why);
-            return false;
-        }
+        if (why)
+            return ir_error(im->ctx, &w, "input '%s' is %s: %s", names[k], ir_type_text(im->ctx, types[k]), why);
         imp_bind_name(im, names[k], ir_input_new(im->func, types[k], names[k]));
     }
     return true;
@@ -89,10 +85,9 @@ static bool check_outputs(struct imp *im)
     for (size_t k = 0; k < g->output_count; k++) {
         ir_type t = imp_type_of(im, g->outputs[k].type);
         const char *why = t ? ir_type_impossible(t) : NULL;
-        if (why) {
-            ir_error(im->ctx, &w, "output '%s' is declared %s: %s", g->outputs[k].name, ir_type_text(im->ctx, t), why);
-            return false;
-        }
+        if (why)
+            return ir_error(im->ctx, &w, "output '%s' is declared %s: %s", g->outputs[k].name, ir_type_text(im->ctx, t),
+                            why);
     }
     return true;
 }
@@ -114,11 +109,10 @@ static bool make_outputs(struct imp *im, struct ir_value **outs)
         ir_type t = outs[k]->type;
         names[k] = g->outputs[k].name;
         if (said && said->kind == ONNX_TYPE_TENSOR && said->dtype != ONNX_UNDEFINED && t->kind == IR_T_TENSOR &&
-            (int)said->dtype != t->dtype) {
-            ir_error(im->ctx, &w, "output '%s' is declared with another element type than the %s that is computed",
-                     names[k], tcc_dtype_name(t->dtype));
-            return false;
-        }
+            (int)said->dtype != t->dtype)
+            return ir_error(im->ctx, &w,
+                            "output '%s' is declared with another element type than the %s that is computed", names[k],
+                            tcc_dtype_name(t->dtype));
     }
     for (int k = 0; k < im->func->body->nparams; k++)
         label(im, im->func->body->params[k], im->func->input_names[k]);

@@ -79,8 +79,7 @@ static const struct onnx_attr *attr_of(struct imp *im, const char *name, int kin
     const struct onnx_attr *a = imp_attr(im, name);
     if (!a || (int)a->type == kind)
         return a;
-    imp_bad(im, "attribute '%s' is expected to be %s", name, expected);
-    return NULL;
+    return imp_bad(im, "attribute '%s' is expected to be %s", name, expected), NULL;
 }
 
 int64_t imp_i(struct imp *im, const char *name, int64_t otherwise)
@@ -132,10 +131,8 @@ const struct onnx_str *imp_strs(struct imp *im, const char *name, int *n)
 struct ir_value *imp_tensor(struct imp *im, int k)
 {
     struct ir_value *v = imp_in(im, k);
-    if (!v) {
-        imp_bad(im, "operand %d is missing", k);
-        return NULL;
-    }
+    if (!v)
+        return imp_bad(im, "operand %d is missing", k), NULL;
     if (ir_is_tensor(v->type))
         return v;
     if (v->type->kind == IR_T_TENSOR && imp_dtype(v) == TCC_STRING)

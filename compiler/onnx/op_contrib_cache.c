@@ -10,7 +10,6 @@
 #include "compiler/import/attention.h"
 #include "compiler/onnx/import_int.h"
 
-#include <math.h>
 #include <string.h>
 
 struct cache {

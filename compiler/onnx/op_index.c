@@ -62,8 +62,7 @@ static const char *reduction(struct imp *im)
         if (!strcmp(r, known[k]))
             return known[k];
     }
-    imp_bad(im, "reduction '%s'; none, add, mul, min or max is expected", r);
-    return NULL;
+    return imp_bad(im, "reduction '%s'; none, add, mul, min or max is expected", r), NULL;
 }
 
 bool onnx_op_scatter_elements(struct imp *im)

@@ -234,8 +234,7 @@ static struct ir_node *build_loop(struct imp *im, struct looping *l)
         }
         ir_remove(node);
     }
-    imp_unsupported(im, "the types of the carried values do not settle");
-    return NULL;
+    return imp_unsupported(im, "the types of the carried values do not settle"), NULL;
 }
 
 bool onnx_op_loop(struct imp *im)

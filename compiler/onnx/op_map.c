@@ -120,28 +120,36 @@ bool onnx_op_isinf(struct imp *im)
 
 /* -- Activations with constants */
 
-/* Up to two attributes as further operands of `op`. */
-static bool with_constants(struct imp *im, enum ir_op op, const char *a, double a0, const char *b, double b0)
+/* Up to two attributes as further operands. */
+static const struct {
+    enum ir_op op;
+    const char *a;
+    double a0;
+    const char *b;
+    double b0;
+} constants[] = {
+    {IR_leaky_relu, "alpha", 0.01, NULL, 0},
+    {IR_elu, "alpha", 1, NULL, 0},
+    {IR_celu, "alpha", 1, NULL, 0},
+    {IR_selu, "alpha", 1.67326319217681884765625, "gamma", 1.05070102214813232421875},
+    {IR_thresholded_relu, "alpha", 1, NULL, 0},
+    {IR_hardsigmoid, "alpha", 0.2f, "beta", 0.5},
+    {IR_swish, "alpha", 1, NULL, 0},
+};
+
+bool onnx_op_with_constants(struct imp *im)
 {
     struct ir_value *x = imp_tensor(im, 0);
+    size_t k = 0;
     if (!x)
         return false;
-    struct ir_value *in[] = {x, imp_like(im, x, imp_f(im, a, a0)), b ? imp_like(im, x, imp_f(im, b, b0)) : NULL};
-    return imp_out(im, 0, imp_op(im, op, b ? 3 : 2, in, NULL));
+    while ((int)constants[k].op != im->row->arg)
+        k++;
+    struct ir_value *in[3] = {x, imp_like(im, x, imp_f(im, constants[k].a, constants[k].a0))};
+    in[2] = constants[k].b ? imp_like(im, x, imp_f(im, constants[k].b, constants[k].b0)) : NULL;
+    return imp_out(im, 0, imp_op(im, constants[k].op, constants[k].b ? 3 : 2, in, NULL));
 }
 
-bool onnx_op_leaky_relu(struct imp *im)
-{
-    return with_constants(im, IR_leaky_relu, "alpha", 0.01, NULL, 0);
-}
-bool onnx_op_elu(struct imp *im)
-{
-    return with_constants(im, IR_elu, "alpha", 1, NULL, 0);
-}
-bool onnx_op_celu(struct imp *im)
-{
-    return with_constants(im, IR_celu, "alpha", 1, NULL, 0);
-}
 /* Of integers too: computed as floats, truncated. */
 bool onnx_op_shrink(struct imp *im)
 {
@@ -154,26 +162,9 @@ bool onnx_op_shrink(struct imp *im)
     return imp_out(im, 0, imp_cast(im, imp_op(im, IR_shrink, 3, in, NULL), imp_dtype(x)));
 }
 
-bool onnx_op_selu(struct imp *im)
-{
-    return with_constants(im, IR_selu, "alpha", 1.67326319217681884765625, "gamma", 1.05070102214813232421875);
-}
-
-bool onnx_op_thresholded_relu(struct imp *im)
-{
-    return with_constants(im, IR_thresholded_relu, "alpha", 1, NULL, 0);
-}
-
-bool onnx_op_hardsigmoid(struct imp *im)
-{
-    return with_constants(im, IR_hardsigmoid, "alpha", 0.2f, "beta", 0.5);
-}
-
 bool onnx_op_swish(struct imp *im)
 {
-    if (imp_f(im, "alpha", 1) == 1)
-        return map1(im, IR_silu);
-    return with_constants(im, IR_swish, "alpha", 1, NULL, 0);
+    return imp_f(im, "alpha", 1) == 1 ? map1(im, IR_silu) : onnx_op_with_constants(im);
 }
 
 bool onnx_op_gelu(struct imp *im)

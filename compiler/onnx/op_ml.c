@@ -178,10 +178,8 @@ static const char **keys_of(struct imp *im, const char *numbers, const char *wor
     int nwords;
     const int64_t *number = imp_ints(im, numbers, n);
     const struct onnx_str *word = imp_strs(im, words, &nwords);
-    if ((*n > 0) == (nwords > 0)) {
-        imp_bad(im, "either %s or %s is expected", numbers, words);
-        return NULL;
-    }
+    if ((*n > 0) == (nwords > 0))
+        return imp_bad(im, "either %s or %s is expected", numbers, words), NULL;
     *n += nwords;
     const char **at = IR_NEWN(im->ctx, *n, const char *);
     for (int k = 0; k < *n; k++)

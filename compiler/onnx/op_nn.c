@@ -3,7 +3,6 @@
 #include "compiler/onnx/import_int.h"
 #include "base/mutant.h"
 
-#include <math.h>
 #include <string.h>
 
 #define SPATIAL IMP_SPATIAL

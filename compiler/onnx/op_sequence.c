@@ -34,8 +34,8 @@ static ir_type sequence_operand(struct imp *im, int k)
         t = t->elem;
     if (t && t->kind == IR_T_SEQUENCE && t->elem)
         return t;
-    imp_bad(im, "operand %d is %s; a sequence is expected", k, v ? ir_type_text(im->ctx, v->type) : "missing");
-    return NULL;
+    return imp_bad(im, "operand %d is %s; a sequence is expected", k, v ? ir_type_text(im->ctx, v->type) : "missing"),
+           NULL;
 }
 
 /* -- Known structure */

@@ -67,11 +67,9 @@ static bool write_bound(struct imp *im, const struct onnx_binding *b, size_t n, 
     for (size_t k = 0; k < n; k++) {
         struct ir_state *s = ir_state_by_name(im->module, b[k].key);
         struct ir_value *v = imp_lookup(im, b[k].value);
-        if (!s || !v || v == &imp_poison) {
-            ir_error(im->ctx, &w, "the %s binding of '%s' to '%s': unknown %s", what, b[k].key, b[k].value,
-                     s ? "value" : "initialiser");
-            return false;
-        }
+        if (!s || !v || v == &imp_poison)
+            return ir_error(im->ctx, &w, "the %s binding of '%s' to '%s': unknown %s", what, b[k].key, b[k].value,
+                            s ? "value" : "initialiser");
         if (!imp_update_buffer(im, s, v))
             return false;
     }
@@ -214,11 +212,9 @@ static bool import_init(struct imp *im)
 bool imp_training_info(struct imp *im, const struct frontend_options *o)
 {
     struct ir_where w = where_file(im);
-    if (im->model->training_count > 1) {
-        ir_error(im->ctx, &w, "the model carries %zu training steps (TrainingInfoProto); one is supported",
-                 im->model->training_count);
-        return false;
-    }
+    if (im->model->training_count > 1)
+        return ir_error(im->ctx, &w, "the model carries %zu training steps (TrainingInfoProto); one is supported",
+                        im->model->training_count);
     im->by_binding = true;
     return imp_versions(im, o, "step", import_step) && imp_versions(im, o, "eval", import_forward) &&
            import_predict(im, o) && import_init(im);

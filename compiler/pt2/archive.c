@@ -57,8 +57,7 @@ bool js_size(const json_t *size, int64_t *value)
 
 static bool bad(struct pt2_archive *a, const char *what)
 {
-    ir_error(a->ctx, &a->where, "%s", what);
-    return false;
+    return ir_error(a->ctx, &a->where, "%s", what);
 }
 
 static const struct pt2_entry *find(const struct pt2_archive *a, const char *name)
@@ -163,9 +162,9 @@ static bool check_schema(struct pt2_archive *a)
     int64_t major = js_int(js_object(a->program, "schema_version"), "major", -1);
     if (major == SCHEMA_MAJOR)
         return true;
-    ir_error(a->ctx, &a->where, "schema version %lld; %d is supported: save the program again with PyTorch 2.8 to 2.15",
-             (long long)major, SCHEMA_MAJOR);
-    return false;
+    return ir_error(a->ctx, &a->where,
+                    "schema version %lld; %d is supported: save the program again with PyTorch 2.8 to 2.15",
+                    (long long)major, SCHEMA_MAJOR);
 }
 
 /* Names of sizes, an extra file that PyTorch's own format has no place for (tools/python: tccc.dim_names()): each of a
@@ -331,8 +330,7 @@ static void gather(const struct view *v, const uint8_t *from, uint8_t *to)
 
 static struct ir_tensor *refuse(struct pt2_archive *a, const char *name, const char *why)
 {
-    ir_error(a->ctx, &a->where, "tensor '%s': %s", name, why);
-    return NULL;
+    return ir_error(a->ctx, &a->where, "tensor '%s': %s", name, why), NULL;
 }
 
 struct ir_tensor *pt2_tensor(struct pt2_archive *a, const char *name, bool constant, uint64_t *storage)

@@ -108,55 +108,22 @@ static struct pt2_complex logistic(struct pt2 *p, struct pt2_complex z)
     return (struct pt2_complex){imp_formula(p->im, "x * 0.5 + 0.5", z.re), imp_formula(p->im, "x * 0.5", z.im)};
 }
 
-bool aten_complex_sin(struct pt2 *p)
-{
-    return unary(p, sine);
-}
+#define UNARY(name, function)               \
+    bool aten_complex_##name(struct pt2 *p) \
+    {                                       \
+        return unary(p, function);          \
+    }
 
-bool aten_complex_cos(struct pt2 *p)
-{
-    return unary(p, cosine);
-}
-
-bool aten_complex_sinh(struct pt2 *p)
-{
-    return unary(p, hyperbolic_sine);
-}
-
-bool aten_complex_cosh(struct pt2 *p)
-{
-    return unary(p, hyperbolic_cosine);
-}
-
-bool aten_complex_tanh(struct pt2 *p)
-{
-    return unary(p, hyperbolic_tangent);
-}
-
-bool aten_complex_sigmoid(struct pt2 *p)
-{
-    return unary(p, logistic);
-}
-
-bool aten_complex_exp(struct pt2 *p)
-{
-    return unary(p, exponential);
-}
-
-bool aten_complex_log(struct pt2 *p)
-{
-    return unary(p, logarithm);
-}
-
-bool aten_complex_square(struct pt2 *p)
-{
-    return unary(p, square);
-}
-
-bool aten_complex_sqrt(struct pt2 *p)
-{
-    return unary(p, square_root);
-}
+UNARY(sin, sine)
+UNARY(cos, cosine)
+UNARY(sinh, hyperbolic_sine)
+UNARY(cosh, hyperbolic_cosine)
+UNARY(tanh, hyperbolic_tangent)
+UNARY(sigmoid, logistic)
+UNARY(exp, exponential)
+UNARY(log, logarithm)
+UNARY(square, square)
+UNARY(sqrt, square_root)
 
 /* e^(w log z); of 0 it is 0, but 1 where w is 0. */
 bool aten_complex_pow(struct pt2 *p)

@@ -35,8 +35,7 @@ static uint64_t le(const uint8_t *at, int bytes)
 
 static bool bad(const struct zip *z, const char *what)
 {
-    ir_error(z->ctx, z->where, "not a .pt2 archive that can be read: %s", what);
-    return false;
+    return ir_error(z->ctx, z->where, "not a .pt2 archive that can be read: %s", what);
 }
 
 static bool signature(const struct zip *z, uint64_t at, uint64_t bytes, const char *magic)

@@ -240,10 +240,8 @@ void trace_count(const struct trace_ctx *c, struct trace_counters *out)
 static struct trace_tensor *tensor_new(struct trace_ctx *c, int dtype, int rank, const int64_t *dims)
 {
     struct trace_tensor *t = calloc(1, sizeof *t);
-    if (!t) {
-        trace_no_memory(c);
-        return NULL;
-    }
+    if (!t)
+        return trace_no_memory(c), NULL;
     *t = (struct trace_tensor){.c = c, .temporary = true, .dtype = dtype, .rank = rank, .prev = c->last};
     for (int i = 0; i < rank; i++)
         t->dims[i] = dims[i];
@@ -257,10 +255,8 @@ struct trace_tensor *trace_tensor_of(struct trace_ctx *c, struct ir_value *value
     int64_t dims[TCC_MAX_RANK];
     if (!value)
         return NULL;
-    if (!ir_is_tensor(value->type) || !ir_static_dims(value->type, dims)) {
-        trace_fail(c, TCC_EINPUT, "the result has no fixed shape");
-        return NULL;
-    }
+    if (!ir_is_tensor(value->type) || !ir_static_dims(value->type, dims))
+        return trace_fail(c, TCC_EINPUT, "the result has no fixed shape"), NULL;
     struct trace_tensor *t = tensor_new(c, value->type->dtype, value->type->rank, dims);
     if (t) {
         t->value = value;
@@ -271,10 +267,8 @@ struct trace_tensor *trace_tensor_of(struct trace_ctx *c, struct ir_value *value
 
 struct trace_tensor *trace_tensor_data(struct trace_ctx *c, struct trace_data *data)
 {
-    if (!data) {
-        trace_no_memory(c);
-        return NULL;
-    }
+    if (!data)
+        return trace_no_memory(c), NULL;
     struct trace_tensor *t = tensor_new(c, data->o->t.dtype, data->o->t.rank, data->o->t.dims);
     if (t)
         trace_hold(&t->data, data);
@@ -330,15 +324,13 @@ struct trace_tensor *trace_param(struct trace_tensor *t, const char *name)
 {
     if (!t || !trace_alive(t))
         return NULL;
-    if (!tcc_is_float((enum tcc_dtype)t->dtype)) {
-        trace_fail(t->c, TCC_EUSAGE, "a parameter has a float type, not %s", tcc_dtype_name((enum tcc_dtype)t->dtype));
-        return NULL;
-    }
+    if (!tcc_is_float((enum tcc_dtype)t->dtype))
+        return trace_fail(t->c, TCC_EUSAGE, "a parameter has a float type, not %s",
+                          tcc_dtype_name((enum tcc_dtype)t->dtype)),
+               NULL;
     char *copy;
-    if (!copy_text(&copy, name)) {
-        trace_no_memory(t->c);
-        return NULL;
-    }
+    if (!copy_text(&copy, name))
+        return trace_no_memory(t->c), NULL;
     if (copy) {
         free(t->name);
         t->name = copy;

@@ -130,10 +130,10 @@ static struct trace_tensor *random_data(struct random_work *w)
     char error[256] = "";
     if (!check_type(c, "random", w->dtype, w->rank, w->dims))
         return NULL;
-    if (!tcc_is_float((enum tcc_dtype)w->dtype)) {
-        trace_fail(c, TCC_EUSAGE, "random: a float type is expected, not %s", tcc_dtype_name((enum tcc_dtype)w->dtype));
-        return NULL;
-    }
+    if (!tcc_is_float((enum tcc_dtype)w->dtype))
+        return trace_fail(c, TCC_EUSAGE, "random: a float type is expected, not %s",
+                          tcc_dtype_name((enum tcc_dtype)w->dtype)),
+               NULL;
     struct ir_ctx *ctx = ir_ctx_new();
     volatile int status = TCC_EENV;
     if (ctx && IR_PROTECT(ctx, &frame)) {
@@ -142,10 +142,8 @@ static struct trace_tensor *random_data(struct random_work *w)
     }
     ir_ctx_free(ctx);
     c->ncreated++;
-    if (status) {
-        trace_fail(c, status, "random: %s", *error ? error : "no memory");
-        return NULL;
-    }
+    if (status)
+        return trace_fail(c, status, "random: %s", *error ? error : "no memory"), NULL;
     return trace_tensor_data(c, trace_data_of(w->out));
 }
 
@@ -164,10 +162,9 @@ struct trace_tensor *trace_normal(struct trace_ctx *c, int dtype, int rank, cons
 static struct trace_tensor *fan_in_uniform(struct trace_ctx *c, int dtype, int rank, const int64_t *dims,
                                            int64_t fan_in, double gain)
 {
-    if (fan_in < 1) {
-        trace_fail(c, TCC_EUSAGE, "an initial value needs a fan_in of at least 1, not %lld", (long long)fan_in);
-        return NULL;
-    }
+    if (fan_in < 1)
+        return trace_fail(c, TCC_EUSAGE, "an initial value needs a fan_in of at least 1, not %lld", (long long)fan_in),
+               NULL;
     double bound = sqrt(gain / (double)fan_in);
     return trace_uniform(c, dtype, rank, dims, -bound, bound);
 }

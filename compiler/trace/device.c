@@ -240,11 +240,10 @@ struct trace_tensor *trace_to(struct trace_tensor *t, const char *device)
         return NULL;
     struct trace_ctx *c = t->c;
     bool to_host = device && !strcmp(device, "cpu");
-    if (!to_host && !(device && c->device && !strcmp(device, c->device))) {
-        trace_fail(c, TCC_EUSAGE, "to: the context's device is '%s', which or 'cpu' was expected, got '%s'",
-                   c->device ? c->device : "cpu", device ? device : "NULL");
-        return NULL;
-    }
+    if (!to_host && !(device && c->device && !strcmp(device, c->device)))
+        return trace_fail(c, TCC_EUSAGE, "to: the context's device is '%s', which or 'cpu' was expected, got '%s'",
+                          c->device ? c->device : "cpu", device ? device : "NULL"),
+               NULL;
     if (!c->apart || trace_is_pending(t) || !t->data)
         return t;
     trace_reap(c, true);

@@ -56,10 +56,8 @@ static bool make_room(struct trace_ctx *c)
         return true;
     n += n / 2 + 64;
     struct tcc_object **more = realloc(g->eager, n * sizeof *more);
-    if (!more) {
-        trace_no_memory(c);
-        return false;
-    }
+    if (!more)
+        return trace_no_memory(c), false;
     memset(more + g->neager, 0, (n - g->neager) * sizeof *more);
     g->eager = more;
     g->neager = n;

@@ -97,17 +97,14 @@ struct ir_value *trace_value(struct trace_tensor *t)
         return NULL;
     if (t->value && t->generation == c->generation)
         return t->value;
-    if (!t->data) {
-        trace_fail(c, TCC_EUSAGE, "tensor %s: it was part of a graph that has been run, and not retained",
-                   t->name ? t->name : "without a name");
-        return NULL;
-    }
+    if (!t->data)
+        return trace_fail(c, TCC_EUSAGE, "tensor %s: it was part of a graph that has been run, and not retained",
+                          t->name ? t->name : "without a name"),
+               NULL;
     if (t->data->generation != c->generation) { /* two tensors may hold the same data */
         ir_type type = ir_tensor_type_i(g->ctx, (enum tcc_dtype)t->dtype, t->rank, t->dims);
-        if (!push_input(c, t->data, t->name)) {
-            trace_no_memory(c);
-            return NULL;
-        }
+        if (!push_input(c, t->data, t->name))
+            return trace_no_memory(c), NULL;
         ir_input_new(g->func, type, ir_internf(g->ctx, "in%d", g->ninputs - 1));
     }
     t->value = g->func->body->params[t->data->input];

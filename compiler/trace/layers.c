@@ -73,10 +73,8 @@ struct trace_tensor *trace_layer_norm(struct trace_tensor *x, int n, struct trac
     int64_t axes[TCC_MAX_RANK];
     if (!x)
         return NULL;
-    if (n < 1 || n > x->rank) {
-        trace_fail(x->c, TCC_EUSAGE, "layer_norm: over %d axes of a tensor with %d", n, x->rank);
-        return NULL;
-    }
+    if (n < 1 || n > x->rank)
+        return trace_fail(x->c, TCC_EUSAGE, "layer_norm: over %d axes of a tensor with %d", n, x->rank), NULL;
     for (int i = 0; i < n; i++)
         axes[i] = x->rank - n + i;
     struct outer outer = enter(x, "LayerNormalization", COMPOSITE_layer_norm);
@@ -118,10 +116,8 @@ struct trace_tensor *trace_batch_norm(struct trace_tensor *x, struct trace_tenso
     int n = 0;
     if (!x || !scale || !bias || !mean || !variance)
         return NULL;
-    if (x->rank < 2) {
-        trace_fail(x->c, TCC_EUSAGE, "batch_norm: a tensor of rank %d has no channels", x->rank);
-        return NULL;
-    }
+    if (x->rank < 2)
+        return trace_fail(x->c, TCC_EUSAGE, "batch_norm: a tensor of rank %d has no channels", x->rank), NULL;
     for (int i = 0; i < x->rank; i++)
         if (i != 1) {
             axes[n++] = i;
@@ -151,10 +147,9 @@ struct trace_tensor *trace_dropout(struct trace_tensor *x, double probability)
     if (!x || probability == 0)
         return x;
     struct trace_ctx *c = x->c;
-    if (!(probability > 0 && probability < 1)) {
-        trace_fail(c, TCC_EUSAGE, "dropout: the probability is %g; from 0 to below 1 is expected", probability);
-        return NULL;
-    }
+    if (!(probability > 0 && probability < 1))
+        return trace_fail(c, TCC_EUSAGE, "dropout: the probability is %g; from 0 to below 1 is expected", probability),
+               NULL;
     const int64_t type = TCC_F32;
     const struct tcc_attr attrs[] = {{.name = "shape", .kind = TCC_ATTR_INTS, .n = x->rank, .ints = x->dims},
                                      {.name = "to", .kind = TCC_ATTR_INTS, .n = 1, .ints = &type},
@@ -198,10 +193,8 @@ struct trace_tensor *trace_loss(struct trace_tensor *scores, struct trace_tensor
     struct loss_work w = {.scores = scores, .target = target, .text = loss};
     if (!scores || !target)
         return NULL;
-    if (scores->c != target->c) {
-        trace_fail(scores->c, TCC_EUSAGE, "loss: the target is of another context");
-        return NULL;
-    }
+    if (scores->c != target->c)
+        return trace_fail(scores->c, TCC_EUSAGE, "loss: the target is of another context"), NULL;
     return trace_do(scores->c, build_loss, &w) ? NULL : w.out;
 }
 

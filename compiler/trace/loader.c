@@ -71,10 +71,8 @@ struct trace_loader *trace_loader(struct trace_ctx *c, int narrays, const struct
     if (c->status || !check_arrays(c, narrays, arrays))
         return NULL;
     struct trace_loader *l = calloc(1, sizeof *l), **last = &c->loaders;
-    if (!l) {
-        trace_no_memory(c);
-        return NULL;
-    }
+    if (!l)
+        return trace_no_memory(c), NULL;
     *l = (struct trace_loader){.c = c, .next = *last, .options = *options, .n = narrays};
     *last = l;
     l->arrays = calloc((size_t)narrays, sizeof *l->arrays);

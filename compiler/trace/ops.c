@@ -136,10 +136,8 @@ struct trace_tensor *trace_reshape(struct trace_tensor *x, int rank, const int64
     char text[256];
     if (!x)
         return NULL;
-    if (rank < 0 || rank > TCC_MAX_RANK) {
-        trace_fail(x->c, TCC_EUSAGE, "reshape: rank %d", rank);
-        return NULL;
-    }
+    if (rank < 0 || rank > TCC_MAX_RANK)
+        return trace_fail(x->c, TCC_EUSAGE, "reshape: rank %d", rank), NULL;
     for (int i = 0; i < x->rank; i++)
         all *= x->dims[i];
     for (int i = 0; i < rank; i++) {
@@ -151,11 +149,10 @@ struct trace_tensor *trace_reshape(struct trace_tensor *x, int rank, const int64
     }
     if (open >= 0)
         to[open] = known > 0 ? all / known : 0;
-    if (open >= 0 && (known <= 0 || all % known)) {
-        trace_fail(x->c, TCC_EINPUT, "reshape(%s): its elements cannot be split into rows of %lld",
-                   trace_type_text(x, text, sizeof text), (long long)known);
-        return NULL;
-    }
+    if (open >= 0 && (known <= 0 || all % known))
+        return trace_fail(x->c, TCC_EINPUT, "reshape(%s): its elements cannot be split into rows of %lld",
+                          trace_type_text(x, text, sizeof text), (long long)known),
+               NULL;
     return op("reshape", 1, &x, ATTRS(INTS("shape", rank, to)));
 }
 

@@ -80,8 +80,7 @@ static struct trace_tensor *add_slot(struct trace_optimizer *o, const char *name
         trace_data_unref(data);
     if (!slot.t) {
         free(slot.name);
-        trace_no_memory(o->c);
-        return NULL;
+        return trace_no_memory(o->c), NULL;
     }
     slot.t->temporary = false;
     o->slots[o->nslots++] = slot;
@@ -143,27 +142,21 @@ static void make_slots_in(struct trace_optimizer *o, struct ir_ctx *ctx)
     }
 }
 
-static void slots_free(struct trace_ctx *c, int n, struct slot *slots)
+static void slots_free(int n, struct slot *slots)
 {
-    (void)c;
     for (int i = 0; i < n; i++) {
         free(slots[i].name);
         trace_release(slots[i].t);
     }
 }
 
-static void unlink_optimizer(struct trace_optimizer *o)
-{
-    UNLINK(o->c->optimizers, o);
-}
-
 void trace_optimizer_free(struct trace_optimizer *o)
 {
     if (!o)
         return;
-    unlink_optimizer(o);
-    slots_free(o->c, o->n, o->params);
-    slots_free(o->c, o->nslots, o->slots);
+    UNLINK(o->c->optimizers, o);
+    slots_free(o->n, o->params);
+    slots_free(o->nslots, o->slots);
     free(o->params);
     free(o->slots);
     free(o->text);
@@ -188,10 +181,8 @@ static bool take_params(struct trace_optimizer *o, int n, struct trace_tensor *c
         if (!o->params[i].name)
             break;
     }
-    if (!o->params || o->n < n || (n && !o->params[n - 1].name)) {
-        trace_no_memory(o->c);
-        return false;
-    }
+    if (!o->params || o->n < n || (n && !o->params[n - 1].name))
+        return trace_no_memory(o->c), false;
     return true;
 }
 
@@ -209,8 +200,7 @@ static bool take_options(struct trace_optimizer *o, const char *text, const stru
     if ((!text || o->text) && (!from->schedule || o->schedule) && (!from->state || o->state) &&
         (!from->group || o->group))
         return true;
-    trace_no_memory(o->c);
-    return false;
+    return trace_no_memory(o->c), false;
 }
 
 struct trace_optimizer *trace_optimizer(struct trace_ctx *c, const char *text, int n,
@@ -223,8 +213,7 @@ struct trace_optimizer *trace_optimizer(struct trace_ctx *c, const char *text, i
     struct ir_ctx *ctx = o ? ir_ctx_new() : NULL;
     if (!ctx) {
         free(o);
-        trace_no_memory(c);
-        return NULL;
+        return trace_no_memory(c), NULL;
     }
     o->c = c;
     o->next = c->optimizers;
@@ -424,10 +413,8 @@ struct trace_scaler *trace_scaler_new(struct trace_ctx *c, const struct trace_sc
     if (c->status)
         return NULL;
     struct trace_scaler *s = calloc(1, sizeof *s);
-    if (!s) {
-        trace_no_memory(c);
-        return NULL;
-    }
+    if (!s)
+        return trace_no_memory(c), NULL;
     s->c = c;
     s->next = c->scalers;
     c->scalers = s;
@@ -473,7 +460,7 @@ void trace_scaler_free(struct trace_scaler *s)
     if (!s)
         return;
     UNLINK(s->c->scalers, s);
-    slots_free(s->c, 2, s->slots);
+    slots_free(2, s->slots);
     free(s);
 }
 

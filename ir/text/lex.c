@@ -103,8 +103,7 @@ bool parse_error(struct parser *p, const struct token *at, const char *format, .
 {
     FORMATTED(text, 512, format);
     struct ir_where where = lex_where(p, at);
-    ir_error(p->ctx, &where, "%s", text);
-    return false;
+    return ir_error(p->ctx, &where, "%s", text);
 }
 
 bool parse_expected(struct parser *p, const char *what)
@@ -126,8 +125,7 @@ bool parse_expected(struct parser *p, const char *what)
                  : t->kind == T_GLOBAL ? "@"
                                        : "",
                  clean, t->size > n ? "..." : "");
-    ir_error(p->ctx, &where, "expected %s, got %s", what, found);
-    return false;
+    return ir_error(p->ctx, &where, "expected %s, got %s", what, found);
 }
 
 bool parse_enter(struct parser *p)

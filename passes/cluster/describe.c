@@ -43,8 +43,7 @@ struct reader {
 
 static bool complain(struct reader *r, const char *text)
 {
-    ir_error(r->ctx, &r->where, "%s", text);
-    return false;
+    return ir_error(r->ctx, &r->where, "%s", text);
 }
 
 /* Does the section begin with nothing, or is it one of the table's? */

@@ -266,10 +266,8 @@ static ir_expr *sizes_of(struct lw *lw, const struct lw_group *g)
 static bool build_group(struct lw *lw, struct lw_group *g, struct kn_group *q)
 {
     int nargs = 0;
-    if (!lw_build(lw, g)) {
-        ir_error(lw->ctx, &q->root->where, "no kernel can be built for %s", ir_op_info(q->root->op)->name);
-        return false;
-    }
+    if (!lw_build(lw, g))
+        return ir_error(lw->ctx, &q->root->where, "no kernel can be built for %s", ir_op_info(q->root->op)->name);
     lw_add_kernel(lw, g->kernel);
     q->kernel = g->kernel;
     q->args = IR_NEWN(lw->ctx, g->kernel->noperands + 1, struct ir_value *);
@@ -304,10 +302,8 @@ bool pass_build_run(struct pass_run *r)
     m->program->module = m;
     lw.kernels.n = lw.kernels.cap = lw.buffers.n = lw.buffers.cap = 0;
     for (struct ir_func *f = m->funcs; f; f = f->next) {
-        if (!f->fusion) {
-            ir_error(lw.ctx, NULL, "build: @%s has no groups of nodes", f->name);
-            return false;
-        }
+        if (!f->fusion)
+            return ir_error(lw.ctx, NULL, "build: @%s has no groups of nodes", f->name);
         lw_enter(&lw, f);
         lw_load_groups(&lw);
         if (!build_block(&lw, f->body))

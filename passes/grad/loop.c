@@ -379,10 +379,8 @@ static bool choose_carried(struct loop *l)
         struct ir_value *param = l->body->params[2 + k];
         if (!grad_wants_value(l->g, param))
             continue;
-        if (param->type != l->n->in[2 + k].value->type || param->type != l->n->out[k]->type) {
-            grad_fail(l->g, l->n, "carried value %d changes its shape from one iteration to the next", k);
-            return false;
-        }
+        if (param->type != l->n->in[2 + k].value->type || param->type != l->n->out[k]->type)
+            return grad_fail(l->g, l->n, "carried value %d changes its shape from one iteration to the next", k), false;
         VEC_PUSH(l->g->ctx, l->carried, k);
     }
     return true;

@@ -56,10 +56,8 @@ static bool read_windows(struct grad *g, struct ir_node *n, struct windows *w)
     int nstrides = ir_user_ints(n, "strides", &strides), ndilations = ir_user_ints(n, "dilations", &dilations),
         npads = ir_user_ints(n, "pads", &pads);
     w->nd = n->out[0]->type->rank - 2;
-    if (2 * w->nd > TCC_MAX_RANK || pass_exprs_of(c, n->in[2].value, w->block, w->nd) != w->nd) {
-        grad_fail(g, n, "its windows' sizes are known only at run time, or have too many axes");
-        return false;
-    }
+    if (2 * w->nd > TCC_MAX_RANK || pass_exprs_of(c, n->in[2].value, w->block, w->nd) != w->nd)
+        return grad_fail(g, n, "its windows' sizes are known only at run time, or have too many axes"), false;
     for (int i = 0; i < w->nd; i++) {
         w->strides[i] = i < nstrides ? strides[i] : 1;
         w->dilations[i] = i < ndilations ? dilations[i] : 1;

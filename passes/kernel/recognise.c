@@ -8,10 +8,8 @@ bool pass_recognise_run(struct pass_run *r);
 bool pass_recognise_run(struct pass_run *r)
 {
     struct kn_program *p = pass_module(r)->program;
-    if (!p) {
-        ir_error(pass_ctx(r), NULL, "recognise: the module has not been lowered");
-        return false;
-    }
+    if (!p)
+        return ir_error(pass_ctx(r), NULL, "recognise: the module has not been lowered");
     for (int i = 0; i < p->nkernels; i++)
         if (!p->kernels[i]->roles.form)
             kn_find_roles(p->kernels[i], &p->kernels[i]->roles);

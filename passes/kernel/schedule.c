@@ -54,10 +54,8 @@ bool pass_schedule_run(struct pass_run *r)
     struct ir_ctx *ctx = pass_ctx(r);
     const struct pass_machine *m = pass_opts(r)->machine;
     struct kn_program *p = pass_module(r)->program;
-    if (!p) {
-        ir_error(ctx, NULL, "schedule: the module has not been lowered");
-        return false;
-    }
+    if (!p)
+        return ir_error(ctx, NULL, "schedule: the module has not been lowered");
     for (int looped = 1; looped >= 0; looped--)
         for (int e = 0; e < p->nentries; e++)
             find_looped(&p->entries[e].steps, false, looped);

@@ -7,7 +7,6 @@
 #include "passes/legalise/legalise_int.h"
 #include "passes/pass.h"
 
-#include <math.h>
 #include <string.h>
 
 bool pass_legalise_run(struct pass_run *r);

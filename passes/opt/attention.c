@@ -15,7 +15,6 @@
  */
 #include "passes/rewrite_int.h"
 
-#include <math.h>
 #include <string.h>
 
 bool pass_attention_run(struct pass_run *r);

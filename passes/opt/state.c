@@ -37,8 +37,7 @@ wrong(const struct maker *k, const struct pair *p, const char *format, ...)
 {
     struct ir_where where = {.file = k->m->name};
     FORMATTED(text, 800, format);
-    ir_error(k->ctx, &where, "--state=%s: %s", ir_shown(p->spec), text);
-    return false;
+    return ir_error(k->ctx, &where, "--state=%s: %s", ir_shown(p->spec), text);
 }
 
 /* -- What is asked for ------------------------------------------------------------------------------------------ */

@@ -107,13 +107,12 @@ static bool check_first_axes(struct training *t, const struct ir_func *f, const 
         int axis = 0;
         while (axis < type->rank && type->dim[axis] != batch)
             axis++;
-        ir_error(t->ctx, &where,
-                 "input '%s': its first axis is %s, not the batch (%s), which is split into %d microbatches: "
-                 "--split-axis=%s:%s says so",
-                 name, whole_extent(t->ctx, type->dim[0], o->microbatches),
-                 whole_extent(t->ctx, batch, o->microbatches), o->microbatches, name,
-                 axis < type->rank ? ir_internf(t->ctx, "%d", axis) : "none");
-        return false;
+        return ir_error(t->ctx, &where,
+                        "input '%s': its first axis is %s, not the batch (%s), which is split into %d microbatches: "
+                        "--split-axis=%s:%s says so",
+                        name, whole_extent(t->ctx, type->dim[0], o->microbatches),
+                        whole_extent(t->ctx, batch, o->microbatches), o->microbatches, name,
+                        axis < type->rank ? ir_internf(t->ctx, "%d", axis) : "none");
     }
     return true;
 }
@@ -155,12 +154,12 @@ static bool refuse(struct training *t, const struct ir_node *n, int micros)
     struct ir_where w = n->where;
     if (!w.file)
         w.file = t->m->name;
-    ir_error(t->ctx, &w,
-             "the batch is a fixed number here, so it cannot be split into %d microbatches: export the model with a "
-             "symbolic "
-             "batch axis",
-             micros);
-    return false;
+    return ir_error(
+        t->ctx, &w,
+        "the batch is a fixed number here, so it cannot be split into %d microbatches: export the model with a "
+        "symbolic "
+        "batch axis",
+        micros);
 }
 
 bool stages_check_batch(struct training *t, struct ir_func *f, const struct train_split *o)

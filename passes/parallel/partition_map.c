@@ -25,8 +25,7 @@ struct rules {
 static bool wrong(struct ir_ctx *ctx, const char *file, int line, const char *format, const char *text, int stages)
 {
     struct ir_where w = {.file = file, .line = line, .col = 1};
-    ir_error(ctx, &w, format, text, stages);
-    return false;
+    return ir_error(ctx, &w, format, text, stages);
 }
 
 static bool read_line(struct ir_ctx *ctx, const struct partition_options *o, char *text, int line, struct rules *r)

@@ -55,8 +55,7 @@ bool pipeline_parse(struct ir_ctx *ctx, const char *text, struct pipeline_option
         if (o->kind == PIPELINE_1F1B_INTERLEAVED && v >= 1 && v <= 1024)
             return true;
     }
-    ir_error(ctx, NULL, "--pipeline=%s: expected simple, interleaved, 1f1b or 1f1b-interleaved:chunks=V", text);
-    return false;
+    return ir_error(ctx, NULL, "--pipeline=%s: expected simple, interleaved, 1f1b or 1f1b-interleaved:chunks=V", text);
 }
 
 static int stage_of(const struct maker *k, int segment)
@@ -335,11 +334,10 @@ struct pipeline_order *pipeline_make(struct ir_ctx *ctx, const struct pipeline_o
 {
     struct pipeline_order *order = IR_NEW(ctx, struct pipeline_order);
     int rounds = o->micros / stages > 1 ? o->micros / stages : 1;
-    if (o->kind == PIPELINE_1F1B_INTERLEAVED && o->micros % rounds) {
-        ir_error(ctx, NULL, "--microbatches=%d: 1f1b-interleaved on %d stages requires a multiple of %d", o->micros,
-                 stages, stages);
-        return NULL;
-    }
+    if (o->kind == PIPELINE_1F1B_INTERLEAVED && o->micros % rounds)
+        return ir_error(ctx, NULL, "--microbatches=%d: 1f1b-interleaved on %d stages requires a multiple of %d",
+                        o->micros, stages, stages),
+               NULL;
     *order = (struct pipeline_order){.o = *o, .stages = stages, .segments = segments};
     order->stage = ir_alloc_n(ctx, (size_t)stages + 1, sizeof *order->stage);
     order->peak = IR_NEWN(ctx, stages + 1, int);
@@ -358,9 +356,9 @@ struct pipeline_order *pipeline_make(struct ir_ctx *ctx, const struct pipeline_o
         greedy(&k);
     if (pipeline_simulate(ctx, order, empty, forward, backward))
         return order;
-    ir_error(ctx, NULL, "--pipeline: the stages would wait for each other (%d stages, %d microbatches)", stages,
-             o->micros);
-    return NULL;
+    return ir_error(ctx, NULL, "--pipeline: the stages would wait for each other (%d stages, %d microbatches)", stages,
+                    o->micros),
+           NULL;
 }
 
 double pipeline_bubble(const struct pipeline_order *order)

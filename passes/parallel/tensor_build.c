@@ -56,8 +56,7 @@ struct ir_value **cut_build_slice(struct rewriter *w, const struct cut_node *x, 
         ir_expr start = ir_attr(x->n, IR_ATTR_starts)->exprs[c.axis];
         start = ir_is_value(start, 0) ? start : cut_divide(w->ctx, start, ir_const(w->ctx, w->parts));
         if (!start) { /* the blocks in front of it are parts too */
-            ir_diag(w->ctx, &x->n->where, IR_D_BUG, "tensor parallel: a slice that begins inside a part");
-            return NULL;
+            return ir_diag(w->ctx, &x->n->where, IR_D_BUG, "tensor parallel: a slice that begins inside a part"), NULL;
         }
         change(w, attrs, IR_ATTR_starts, c.axis, start);
         change(w, attrs, IR_ATTR_sizes, c.axis, cut_size(w->plan, x->n->out[0]->type->dim[c.axis], c));

@@ -258,10 +258,9 @@ static bool complain(struct chooser *k, const struct candidate *c)
     k->why = "parts of tensors don't divide an axis";
     if (k->survey)
         return false;
-    ir_error(k->ctx, &c->at->where,
-             "--tensor-parallel=%d does not divide %s: an axis of a parameter is split into so many here",
-             k->plan->parts, ir_expr_text(k->ctx, c->undivided));
-    return false;
+    return ir_error(k->ctx, &c->at->where,
+                    "--tensor-parallel=%d does not divide %s: an axis of a parameter is split into so many here",
+                    k->plan->parts, ir_expr_text(k->ctx, c->undivided));
 }
 
 static void report(struct chooser *k, const char *what)
@@ -303,9 +302,8 @@ static bool heads_divide(struct chooser *k)
         k->why = "parts of tensors don't divide the heads";
         if (k->survey)
             return false;
-        ir_error(k->ctx, &n->where, "--tensor-parallel=%d does not divide the %lld heads of attention", k->plan->parts,
-                 (long long)heads);
-        return false;
+        return ir_error(k->ctx, &n->where, "--tensor-parallel=%d does not divide the %lld heads of attention",
+                        k->plan->parts, (long long)heads);
     }
     return true;
 }

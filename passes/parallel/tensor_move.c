@@ -86,10 +86,9 @@ struct ir_value *cut_take_part(struct rewriter *w, struct ir_value *whole, struc
     ir_expr blocks[TCC_MAX_RANK + 2];
     int n = split_dims(w, whole->type, c, false, blocks);
     ir_expr part = blocks[c.axis + 1];
-    if (n > TCC_MAX_RANK) {
-        ir_error(w->ctx, NULL, "--tensor-parallel: %s has too many axes", ir_type_text(w->ctx, whole->type));
-        return NULL;
-    }
+    if (n > TCC_MAX_RANK)
+        return ir_error(w->ctx, NULL, "--tensor-parallel: %s has too many axes", ir_type_text(w->ctx, whole->type)),
+               NULL;
     blocks[c.axis + 1] = ir_mul(w->ctx, part, count(w));
     struct ir_value *v = ir_reshape_to(&w->b, whole, n, blocks);
     v = v ? ir_slice_axis(&w->b, v, c.axis + 1, ir_mul(w->ctx, w->rank, part), part) : NULL;

@@ -63,10 +63,8 @@ static void walk(struct pass_run *r, const struct kn_program *p, struct kn_steps
 bool pass_batch_run(struct pass_run *r)
 {
     struct kn_program *p = pass_module(r)->program;
-    if (!p) {
-        ir_error(pass_ctx(r), NULL, "batch: the module has not been lowered");
-        return false;
-    }
+    if (!p)
+        return ir_error(pass_ctx(r), NULL, "batch: the module has not been lowered");
     for (int e = 0; e < p->nentries && pass_cost(pass_opts(r)->machine)->joins; e++)
         walk(r, p, &p->entries[e].steps);
     return true;

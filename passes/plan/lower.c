@@ -269,8 +269,7 @@ static bool open_plan(struct lw *lw, struct pass_run *r, const char *name)
     lw_open(lw, r);
     if (lw->prog && lw->prog->nentries)
         return true;
-    ir_error(lw->ctx, NULL, "%s: the module has no plan", name);
-    return false;
+    return ir_error(lw->ctx, NULL, "%s: the module has no plan", name);
 }
 
 bool pass_steps_run(struct pass_run *r)
@@ -280,10 +279,8 @@ bool pass_steps_run(struct pass_run *r)
     lw_open(&lw, r);
     struct kn_program *p = lw.prog;
     for (struct ir_func *f = m->funcs; f; f = f->next)
-        if (!p || !f->fusion) {
-            ir_error(lw.ctx, NULL, "steps: the module has no kernels");
-            return false;
-        }
+        if (!p || !f->fusion)
+            return ir_error(lw.ctx, NULL, "steps: the module has no kernels");
     for (struct ir_func *f = m->funcs; f; f = f->next)
         p->nentries++;
     p->entries = IR_NEWN(lw.ctx, p->nentries + 1, struct kn_entry);
@@ -312,10 +309,8 @@ bool pass_elide_run(struct pass_run *r)
     bool reads = !strcmp(of, "reads");
     if (!open_plan(&lw, r, "elide"))
         return false;
-    if (!reads && strcmp(of, "writes")) {
-        ir_error(lw.ctx, NULL, "elide: option of=%s must be reads or writes", of);
-        return false;
-    }
+    if (!reads && strcmp(of, "writes"))
+        return ir_error(lw.ctx, NULL, "elide: option of=%s must be reads or writes", of);
     for (int e = 0; e < lw.prog->nentries; e++) {
         if (reads)
             lw_elide_reads(&lw, &lw.prog->entries[e]);

@@ -438,10 +438,8 @@ bool lw_plan_memory(struct ir_ctx *ctx, struct kn_program *p, struct kn_entry *e
         m.live[b].last = last > m.live[b].last ? last : m.live[b].last;
     }
     ir_arena_free(scratch);
-    if (!ok) {
-        ir_error(ctx, NULL, "memory: a step of '%s' waits for what does not stand before it", e->name);
-        return false;
-    }
+    if (!ok)
+        return ir_error(ctx, NULL, "memory: a step of '%s' waits for what does not stand before it", e->name);
     int position = 0;
     extend_live_ranges(&m, &e->steps, NULL, &position);
     place_arenas(&m, e);

@@ -21,10 +21,8 @@ bool pass_memory_run(struct pass_run *r)
 {
     struct ir_ctx *ctx = pass_ctx(r);
     struct kn_program *p = pass_module(r)->program;
-    if (!p) {
-        ir_error(ctx, NULL, "memory: the module has not been lowered");
-        return false;
-    }
+    if (!p)
+        return ir_error(ctx, NULL, "memory: the module has not been lowered");
     for (int e = 0; e < p->nentries; e++)
         if (!lw_plan_memory(ctx, p, &p->entries[e]))
             return false;

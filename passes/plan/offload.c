@@ -383,10 +383,8 @@ bool pass_offload_run(struct pass_run *r)
 {
     struct ir_ctx *ctx = pass_ctx(r);
     struct kn_program *p = pass_module(r)->program;
-    if (!p) {
-        ir_error(ctx, NULL, "offload: the module has not been lowered");
-        return false;
-    }
+    if (!p)
+        return ir_error(ctx, NULL, "offload: the module has not been lowered");
     bool state = false, activations = pass_opts(r)->offload || !strcmp(pass_param(r, "what", ""), "activations");
     for (const struct ir_state *s = p->module->states; s; s = s->next)
         state |= s->on_host;

@@ -403,10 +403,8 @@ bool pass_place_run(struct pass_run *r)
     struct kn_program *p = pass_module(r)->program;
     const struct pass_machine *m = pass_opts(r)->machine;
     const char *name = pass_param(r, "memory", m && m->memory ? m->memory->name : NULL);
-    if (!p) {
-        ir_error(ctx, NULL, "place: the module has not been lowered");
-        return false;
-    }
+    if (!p)
+        return ir_error(ctx, NULL, "place: the module has not been lowered");
     if (!name)
         return true;
     struct place pl = {.ctx = ctx, .p = p, .n = p->nbuffers};

@@ -143,10 +143,8 @@ bool pass_program_run(struct pass_run *r)
 {
     struct ir_ctx *ctx = pass_ctx(r);
     struct kn_program *p = pass_module(r)->program;
-    if (!p) {
-        ir_error(ctx, NULL, "program: the module has not been lowered");
-        return false;
-    }
+    if (!p)
+        return ir_error(ctx, NULL, "program: the module has not been lowered");
     for (int e = 0; e < p->nentries && p->nmemories > 1; e++) {
         struct program g = {.ctx = ctx, .p = p, .machine = pass_opts(r)->machine};
         g.nevents = kn_count_steps(&p->entries[e].steps);

@@ -415,10 +415,8 @@ bool pass_queues_run(struct pass_run *r)
 {
     struct ir_ctx *ctx = pass_ctx(r);
     struct kn_program *p = pass_module(r)->program;
-    if (!p) {
-        ir_error(ctx, NULL, "queues: the module has not been lowered");
-        return false;
-    }
+    if (!p)
+        return ir_error(ctx, NULL, "queues: the module has not been lowered");
     struct queues q = {.ctx = ctx, .p = p};
     queues_of_devices(&q);
     for (int e = 0; e < p->nentries; e++) {

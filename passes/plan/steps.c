@@ -458,10 +458,9 @@ static bool lower_node(struct lw *lw, struct ir_node *n, struct kn_steps *to)
     case IR_if: read_before_regions(lw, n, to); return lw_lower_if(lw, n, to);
     case IR_loop: read_before_regions(lw, n, to); return lw_lower_loop(lw, n, to);
     default:
-        ir_error(lw->ctx, &n->where, "%s of %s cannot be compiled: it has no kernel and no library op",
-                 ir_op_info(n->op)->name,
-                 n->nin && n->in[0].value ? ir_type_text(lw->ctx, n->in[0].value->type) : "nothing");
-        return false;
+        return ir_error(lw->ctx, &n->where, "%s of %s cannot be compiled: it has no kernel and no library op",
+                        ir_op_info(n->op)->name,
+                        n->nin && n->in[0].value ? ir_type_text(lw->ctx, n->in[0].value->type) : "nothing");
     }
 }
 

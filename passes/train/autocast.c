@@ -51,18 +51,14 @@ static bool read_line(struct ir_ctx *ctx, struct ir_where *where, char *line, st
     if (!word)
         return true;
     where->col = (int)(word - line) + 1;
-    if (!policy_by_name(word, &rule.policy)) {
-        ir_error(ctx, where, "expected lower, float32 or promote, got '%s'", word);
-        return false;
-    }
+    if (!policy_by_name(word, &rule.policy))
+        return ir_error(ctx, where, "expected lower, float32 or promote, got '%s'", word);
     while ((word = strtok_r(NULL, " \t\r\n", &save))) {
         where->col = (int)(word - line) + 1;
         rule.node = !strncmp(word, "node:", 5);
         rule.name = ir_strdup(ctx, word + (rule.node ? 5 : 0));
-        if (!rule.node && !known_name(word)) {
-            ir_error(ctx, where, "unknown op or category '%s'; nodes are named as node:PATTERN", word);
-            return false;
-        }
+        if (!rule.node && !known_name(word))
+            return ir_error(ctx, where, "unknown op or category '%s'; nodes are named as node:PATTERN", word);
         VEC_PUSH(ctx, rules->at, rule);
     }
     return true;
@@ -77,10 +73,8 @@ static bool read_file(struct ir_ctx *ctx, const char *path, struct autocast *a)
     size_t size = 0;
     bool good = true;
 
-    if (!f) {
-        ir_error(ctx, &nowhere, "--auto-cast=%s: expected matmul, all or a file: %s", path, strerror(errno));
-        return false;
-    }
+    if (!f)
+        return ir_error(ctx, &nowhere, "--auto-cast=%s: expected matmul, all or a file: %s", path, strerror(errno));
     while (good && getline(&line, &size, f) > 0) {
         where.line++;
         good = read_line(ctx, &where, line, &rules);

@@ -17,10 +17,8 @@ bool pass_autocast_run(struct pass_run *r)
     const char *type = pass_param(r, "type", "bf16");
     struct autocast a;
 
-    if (strcmp(type, "bf16") && strcmp(type, "fp16")) {
-        ir_error(pass_ctx(r), NULL, "autocast{type=%s}: expected bf16 or fp16", type);
-        return false;
-    }
+    if (strcmp(type, "bf16") && strcmp(type, "fp16"))
+        return ir_error(pass_ctx(r), NULL, "autocast{type=%s}: expected bf16 or fp16", type);
     if (!autocast_read(pass_ctx(r), pass_param(r, "mode", "list"), type[0] == 'b' ? TCC_BF16 : TCC_F16, &a))
         return false;
     for (struct ir_func *f = pass_module(r)->funcs; f; f = f->next)
@@ -59,10 +57,8 @@ bool pass_mx_run(struct pass_run *r)
 {
     const char *type = pass_param(r, "type", "e4m3");
 
-    if (strcmp(type, "e4m3") && strcmp(type, "e5m2")) {
-        ir_error(pass_ctx(r), NULL, "mx{type=%s}: expected e4m3 or e5m2", type);
-        return false;
-    }
+    if (strcmp(type, "e4m3") && strcmp(type, "e5m2"))
+        return ir_error(pass_ctx(r), NULL, "mx{type=%s}: expected e4m3 or e5m2", type);
     for (struct ir_func *f = pass_module(r)->funcs; f; f = f->next)
         round_block(r, f->body, type[1] == '4' ? TCC_F8E4M3FN : TCC_F8E5M2);
     return true;

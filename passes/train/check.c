@@ -7,8 +7,7 @@
 
 static bool bad_option(struct ir_ctx *ctx, const char *option, const char *text, const char *expected)
 {
-    ir_error(ctx, NULL, "--%s=%s: expected %s", option, text, expected);
-    return false;
+    return ir_error(ctx, NULL, "--%s=%s: expected %s", option, text, expected);
 }
 
 static bool check_stages(struct ir_ctx *ctx, const struct train_options *o)
@@ -29,10 +28,8 @@ static bool check_stages(struct ir_ctx *ctx, const struct train_options *o)
         if (!number && (!colon || strcmp(colon, ":none")))
             return bad_option(ctx, "split-axis", s->split_axes[i], "INPUT:AXIS or INPUT:none");
     }
-    if (s->default_stage >= s->partitions) {
-        ir_error(ctx, NULL, "--default-partition=%d: there are %d partitions", s->default_stage, s->partitions);
-        return false;
-    }
+    if (s->default_stage >= s->partitions)
+        return ir_error(ctx, NULL, "--default-partition=%d: there are %d partitions", s->default_stage, s->partitions);
     return true;
 }
 
@@ -47,16 +44,12 @@ static bool check_divided(struct ir_ctx *ctx, const struct train_options *o)
                {"expert-parallel", o->expert_parallel}};
     const char *with = NULL;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        if (all[i].parts < 0 || all[i].parts > 1 << 16) {
-            ir_error(ctx, NULL, "--%s=%d: expected 1 to %d", all[i].name, all[i].parts, 1 << 16);
-            return false;
-        }
+        if (all[i].parts < 0 || all[i].parts > 1 << 16)
+            return ir_error(ctx, NULL, "--%s=%d: expected 1 to %d", all[i].name, all[i].parts, 1 << 16);
         if (all[i].parts < 2)
             continue;
-        if (with || (i && o->stages)) {
-            ir_error(ctx, NULL, "--%s and --%s exclude each other", with ? with : "partitions", all[i].name);
-            return false;
-        }
+        if (with || (i && o->stages))
+            return ir_error(ctx, NULL, "--%s and --%s exclude each other", with ? with : "partitions", all[i].name);
         with = all[i].name;
     }
     return true;
@@ -67,23 +60,18 @@ bool train_check(struct ir_ctx *ctx, const struct train_options *o)
     struct train_loss loss;
     if (o->loss && !train_loss_read(ctx, o->loss, &loss))
         return false;
-    if (o->accumulate < 0 || o->accumulate > 1 << 20) {
-        ir_error(ctx, NULL, "--accumulate=%d: expected 1 to %d", o->accumulate, 1 << 20);
-        return false;
-    }
+    if (o->accumulate < 0 || o->accumulate > 1 << 20)
+        return ir_error(ctx, NULL, "--accumulate=%d: expected 1 to %d", o->accumulate, 1 << 20);
     if (o->stages && !check_stages(ctx, o))
         return false;
-    if (o->stages && o->loss && !train_loss_is_simple(&loss)) {
-        ir_error(ctx, NULL,
-                 "--loss=%s: a step in stages has one loss of one output, with a factor of 1, and not reduction=none",
-                 o->loss);
-        return false;
-    }
+    if (o->stages && o->loss && !train_loss_is_simple(&loss))
+        return ir_error(
+            ctx, NULL,
+            "--loss=%s: a step in stages has one loss of one output, with a factor of 1, and not reduction=none",
+            o->loss);
     if (!check_divided(ctx, o))
         return false;
-    if (o->sequence_parallel && o->tensor_parallel < 2) {
-        ir_error(ctx, NULL, "--sequence-parallel requires --tensor-parallel=2 or more");
-        return false;
-    }
+    if (o->sequence_parallel && o->tensor_parallel < 2)
+        return ir_error(ctx, NULL, "--sequence-parallel requires --tensor-parallel=2 or more");
     return train_parallel_check(ctx, o) && train_qat_check(ctx, o) && optim_check(ctx, o);
 }

@@ -10,8 +10,7 @@
 bool train_complain(struct training *t, const char *format, const char *name)
 {
     struct ir_where where = {.file = t->m->name};
-    ir_error(t->ctx, &where, format, name);
-    return false;
+    return ir_error(t->ctx, &where, format, name);
 }
 
 /* -- Copies -------------------------------------------------------------------------------------------------------- */

@@ -48,8 +48,7 @@ static struct ir_value *first_scores(const struct ir_func *f)
 
 static bool wrong(struct ir_module *m, const char *text)
 {
-    ir_error(m->ctx, &(struct ir_where){.file = m->name}, "--new-head: %s", text);
-    return false;
+    return ir_error(m->ctx, &(struct ir_where){.file = m->name}, "--new-head: %s", text);
 }
 
 /* The last dense layer of a function; false after a diagnostic. */
@@ -178,9 +177,8 @@ static bool no_value(struct ir_func *f, const char *name)
         for (int i = 0; i < n->nout; i++)
             ir_known_add(&known, n->op != IR_state_read && n->op != IR_constant ? n->out[i]->name : NULL);
     }
-    ir_error(f->module->ctx, &(struct ir_where){.file = f->module->name}, "--head-at=%s: the model has no such value%s",
-             name, ir_known_text(&known));
-    return false;
+    return ir_error(f->module->ctx, &(struct ir_where){.file = f->module->name},
+                    "--head-at=%s: the model has no such value%s", name, ir_known_text(&known));
 }
 
 /* Features of samples [N, F, ...]: means over what lies behind F. */
@@ -217,12 +215,11 @@ static bool build_head(struct ir_func *f, const char *at, int64_t classes, uint6
     if (!scores)
         return wrong(m, "the model has no output that is a tensor of floats");
     if (!ir_is_tensor(x->type) || !tcc_is_float((enum tcc_dtype)x->type->dtype) || x->type->rank < 2 ||
-        !ir_is_const(x->type->dim[1], &in) || in < 1) {
-        ir_error(m->ctx, &(struct ir_where){.file = m->name},
-                 "--head-at=%s: expected floats [samples, features, ...] with a known number of features, got %s", at,
-                 ir_type_text(m->ctx, x->type));
-        return false;
-    }
+        !ir_is_const(x->type->dim[1], &in) || in < 1)
+        return ir_error(
+            m->ctx, &(struct ir_where){.file = m->name},
+            "--head-at=%s: expected floats [samples, features, ...] with a known number of features, got %s", at,
+            ir_type_text(m->ctx, x->type));
     enum tcc_dtype type = (enum tcc_dtype)x->type->dtype;
     struct ir_state *w = head_state(m, "head.weight", 2, (int64_t[]){classes, in}, type, in, seed);
     struct ir_state *bias = head_state(m, "head.bias", 1, &classes, type, in, seed);

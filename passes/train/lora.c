@@ -15,8 +15,7 @@
 
 static bool wrong(struct ir_module *m, const char *text)
 {
-    ir_error(m->ctx, &(struct ir_where){.file = m->name}, "--lora: %s", text);
-    return false;
+    return ir_error(m->ctx, &(struct ir_where){.file = m->name}, "--lora: %s", text);
 }
 
 /* -- Which layers ------------------------------------------------------------------------------------------------ */
@@ -125,10 +124,9 @@ static bool all_used(struct ir_func *f, const struct train_lora *l, const struct
             if (train_dense_of(n, &d))
                 ir_known_add(&known, d.module);
         }
-        ir_error(f->module->ctx, &(struct ir_where){.file = l->from},
-                 "an adapter is of the layer '%s', which '%s' has not%s", l->at[i].module, f->module->name,
-                 ir_known_text(&known));
-        return false;
+        return ir_error(f->module->ctx, &(struct ir_where){.file = l->from},
+                        "an adapter is of the layer '%s', which '%s' has not%s", l->at[i].module, f->module->name,
+                        ir_known_text(&known));
     }
     return true;
 }

@@ -13,8 +13,7 @@
 
 static bool cannot(struct ir_module *m, const char *from, const char *what)
 {
-    ir_error(m->ctx, &(struct ir_where){.file = from}, "%s", what);
-    return false;
+    return ir_error(m->ctx, &(struct ir_where){.file = from}, "%s", what);
 }
 
 /* The adapters that a layer has, NULL where one has none. */

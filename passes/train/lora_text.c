@@ -9,8 +9,7 @@
 
 static bool bad(struct ir_ctx *ctx, const char *text, const char *what)
 {
-    ir_diag(ctx, NULL, IR_D_USAGE, "--lora=%s: %s", text, what);
-    return false;
+    return ir_diag(ctx, NULL, IR_D_USAGE, "--lora=%s: %s", text, what);
 }
 
 static bool is_regex(const char *pattern)

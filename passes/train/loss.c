@@ -71,9 +71,8 @@ static struct ir_value *along(struct loss_build *l, int n, const double *v, int 
 
 bool loss_wrong(struct loss_build *l, const char *what)
 {
-    ir_error(l->b->ctx, NULL, "--loss: %s (scores %s, target %s)", what, ir_type_text(l->b->ctx, l->x->type),
-             l->target ? ir_type_text(l->b->ctx, l->target->type) : "none");
-    return false;
+    return ir_error(l->b->ctx, NULL, "--loss: %s (scores %s, target %s)", what, ir_type_text(l->b->ctx, l->x->type),
+                    l->target ? ir_type_text(l->b->ctx, l->target->type) : "none");
 }
 
 /* -- Classes ------------------------------------------------------------------------------------------------------ */

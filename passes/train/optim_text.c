@@ -75,8 +75,7 @@ struct reader {
 static bool fail(struct reader *r, const char *what)
 {
     static const struct ir_where nowhere;
-    ir_error(r->ctx, &nowhere, "%s=%s: %s", r->option, r->text, what);
-    return false;
+    return ir_error(r->ctx, &nowhere, "%s=%s: %s", r->option, r->text, what);
 }
 
 /* Up to a character of `ends` that no backslash escapes. */

@@ -31,10 +31,8 @@ static bool train_spec_read(struct ir_ctx *ctx, const char *option, const char *
     while (*s) {
         s++; /* the colon, or a comma */
         const char *key = piece(ctx, &s, ",=");
-        if (*s != '=' || !*key) {
-            ir_error(ctx, NULL, "%s=%s: expected key=value, got '%s'", option, text, key);
-            return false;
-        }
+        if (*s != '=' || !*key)
+            return ir_error(ctx, NULL, "%s=%s: expected key=value, got '%s'", option, text, key);
         s++;
         VEC_PUSH(ctx, keys, key);
         VEC_PUSH(ctx, values, piece(ctx, &s, ","));
@@ -103,8 +101,7 @@ static int listed(const char *list, const char *word)
 
 static bool bad_value(struct ir_ctx *ctx, const char *key, const char *value, const char *expected)
 {
-    ir_error(ctx, NULL, "--loss: %s=%s: expected %s", key, value, expected);
-    return false;
+    return ir_error(ctx, NULL, "--loss: %s=%s: expected %s", key, value, expected);
 }
 
 static bool number(struct ir_ctx *ctx, const char *key, const char *value, double lo, double hi, double *out)
@@ -210,8 +207,7 @@ static int find_loss(struct ir_ctx *ctx, const char *name)
             return i;
         known = ir_internf(ctx, "%s%s%s", known, i ? ", " : "", loss_rows[i].name);
     }
-    ir_error(ctx, NULL, "--loss=%s: unknown loss; expected %s or output:NAME", name, known);
-    return -1;
+    return ir_error(ctx, NULL, "--loss=%s: unknown loss; expected %s or output:NAME", name, known), -1;
 }
 
 static bool read_output(struct ir_ctx *ctx, const char *text, struct train_loss *l)
@@ -238,19 +234,15 @@ static bool read_term(struct ir_ctx *ctx, const char *text, struct train_loss *l
     l->margin = l->kind == LOSS_triplet;
     const char *keys = keys_of(ctx, kind);
     for (int i = 0; i < spec.n; i++) {
-        if (listed(keys, spec.keys[i]) < 0) {
-            ir_error(ctx, NULL, "--loss=%s has no option '%s'; expected %s", spec.kind, spec.keys[i], keys);
-            return false;
-        }
+        if (listed(keys, spec.keys[i]) < 0)
+            return ir_error(ctx, NULL, "--loss=%s has no option '%s'; expected %s", spec.kind, spec.keys[i], keys);
         if (!read_key(ctx, spec.keys[i], spec.values[i], l))
             return false;
     }
     for (int i = 0; i < train_loss_nscores(l) - 1; i++)
-        if (!l->others[i]) {
-            ir_error(ctx, NULL, "--loss=%s requires the names of the outputs that it takes: input=,%s", spec.kind,
-                     loss_rows[kind].others);
-            return false;
-        }
+        if (!l->others[i])
+            return ir_error(ctx, NULL, "--loss=%s requires the names of the outputs that it takes: input=,%s",
+                            spec.kind, loss_rows[kind].others);
     return true;
 }
 
@@ -289,10 +281,8 @@ bool train_loss_read(struct ir_ctx *ctx, const char *text, struct train_loss *l)
     if (star != own && *star == '*') {
         l->factor = factor;
         own = star + 1;
-        if (!(factor > 0 && factor <= 3e38)) {
-            ir_error(ctx, NULL, "--loss=%s: expected a factor above 0", text);
-            return false;
-        }
+        if (!(factor > 0 && factor <= 3e38))
+            return ir_error(ctx, NULL, "--loss=%s: expected a factor above 0", text);
     }
     if (!read_term(ctx, own, l))
         return false;

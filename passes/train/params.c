@@ -102,8 +102,7 @@ static bool note_unreached(struct training *t, struct unreached *u, struct ir_st
     }
     if (!n) {
         struct ir_where where = {.file = t->m->name};
-        ir_error(t->ctx, &where, "the loss depends on parameter '%s', which has no gradient", s->name);
-        return false;
+        return ir_error(t->ctx, &where, "the loss depends on parameter '%s', which has no gradient", s->name);
     }
     tell_stops(t, s, n, stops);
     u->stopped = add_name(t->ctx, u->stopped, u->nstopped++, s->name);

@@ -24,15 +24,11 @@ bool train_loss_at(struct ir_builder *b, const char *loss, struct ir_value *scor
     struct train_loss l;
     if (!train_loss_read(b->ctx, loss, &l))
         return false;
-    if (l.kind == LOSS_output || l.input || !train_loss_is_simple(&l)) {
-        ir_error(b->ctx, NULL, "loss '%s': expected one loss whose operands are given, not named", loss);
-        return false;
-    }
-    if (!tcc_is_float((enum tcc_dtype)scores->type->dtype)) {
-        ir_error(b->ctx, NULL, "loss '%s': the scores must hold floats, got %s", loss,
-                 ir_type_text(b->ctx, scores->type));
-        return false;
-    }
+    if (l.kind == LOSS_output || l.input || !train_loss_is_simple(&l))
+        return ir_error(b->ctx, NULL, "loss '%s': expected one loss whose operands are given, not named", loss);
+    if (!tcc_is_float((enum tcc_dtype)scores->type->dtype))
+        return ir_error(b->ctx, NULL, "loss '%s': the scores must hold floats, got %s", loss,
+                        ir_type_text(b->ctx, scores->type));
     struct train_loss_use use = {
         .scores = {scores}, .target = target, .factor = factor, .want_gradient = gradient != NULL};
     if (!train_loss_build(b, &l, &use))

@@ -14,8 +14,7 @@
 static bool usage(struct ir_ctx *ctx, const char *text)
 {
     static const struct ir_where nowhere;
-    ir_error(ctx, &nowhere, "%s", text);
-    return false;
+    return ir_error(ctx, &nowhere, "%s", text);
 }
 
 bool precision_parse(struct ir_ctx *ctx, const struct train_options *o, struct precision_config *c)

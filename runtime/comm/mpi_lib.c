@@ -129,9 +129,10 @@ static const struct abi *recognise(const struct mpi *m)
     if (strstr(text, "MPICH") || strstr(text, "Intel(R) MPI") || strstr(text, "MVAPICH"))
         return &abis[MPICH];
     text[strcspn(text, "\n")] = 0;
-    tcr_fail(TCC_EENV, "the MPI library is neither Open MPI's nor MPICH's, and has not the standard's ABI: '%.100s'",
-             text);
-    return NULL;
+    return tcr_fail(TCC_EENV,
+                    "the MPI library is neither Open MPI's nor MPICH's, and has not the standard's ABI: '%.100s'",
+                    text),
+           NULL;
 }
 
 static bool lacks(const char *name)
@@ -177,10 +178,8 @@ struct mpi *mpi_lib_open(const char *name)
 {
     struct mpi *m = calloc(1, sizeof *m);
 
-    if (!m) {
-        tcr_fail(TCC_EENV, "no memory for MPI");
-        return NULL;
-    }
+    if (!m)
+        return tcr_fail(TCC_EENV, "no memory for MPI"), NULL;
     if ((m->library = open_library(name)) && resolve(m) &&
         predefined(m, &m->world, m->abi->world, "ompi_mpi_comm_world") &&
         predefined(m, &m->byte, m->abi->byte, "ompi_mpi_byte") &&

@@ -9,7 +9,6 @@
  * AVX2.
  */
 #include <complex.h>
-#include <math.h>
 #include <string.h>
 
 #include "runtime/comm/comm_int.h"

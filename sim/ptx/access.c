@@ -88,11 +88,11 @@ static bool place_shared(struct ptx_warp *w, uint64_t at, size_t bytes, int lane
     bool gone = b != w->b;
     for (int k = 0; k < b->nwarps && gone; k++)
         gone = b->warps[k].state == W_DONE;
-    if (gone) {
-        ptx_report(w, PTX_CHECK_BOUNDS, lane, at, "%s of shared memory of block %d of the cluster, which has ended",
-                   write ? "write" : "read", b->rank);
-        return false;
-    }
+    if (gone)
+        return ptx_report(w, PTX_CHECK_BOUNDS, lane, at,
+                          "%s of shared memory of block %d of the cluster, which has ended", write ? "write" : "read",
+                          b->rank),
+               false;
     *to = (struct ptx_place){b->shared + at, b->shadow + at, SP_SHARED, at, NULL, b};
     return true;
 }
@@ -102,11 +102,10 @@ static bool place_local(struct ptx_warp *w, uint64_t at, size_t bytes, int lane,
     struct ptx_block *b = w->b;
     size_t own = b->f->local_bytes, all = b->local_bytes;
     uint64_t base = at >= FUNC_LOCAL ? FUNC_LOCAL - own : 0, end = at >= FUNC_LOCAL ? all : own;
-    if (at - base > end || bytes > end - (at - base)) {
-        ptx_report(w, PTX_CHECK_BOUNDS, lane, at, "%s of %zu bytes at local address %llu", write ? "write" : "read",
-                   bytes, (unsigned long long)at);
-        return false;
-    }
+    if (at - base > end || bytes > end - (at - base))
+        return ptx_report(w, PTX_CHECK_BOUNDS, lane, at, "%s of %zu bytes at local address %llu",
+                          write ? "write" : "read", bytes, (unsigned long long)at),
+               false;
     size_t offset = ((size_t)w->id * LANES + (size_t)lane) * all + (size_t)(at - base);
     *to = (struct ptx_place){b->local + offset, b->local_shadow + offset, SP_LOCAL, at, NULL, NULL};
     return true;
@@ -115,15 +114,12 @@ static bool place_local(struct ptx_warp *w, uint64_t at, size_t bytes, int lane,
 static bool place_param(struct ptx_warp *w, uint64_t at, size_t bytes, int lane, bool write, struct ptx_place *to)
 {
     const struct ptx_launch *l = w->b->l;
-    if (write) {
-        ptx_report(w, PTX_CHECK_READONLY, lane, at, "write to a parameter");
-        return false;
-    }
-    if (at > l->params_size || bytes > l->params_size - at) {
-        ptx_report(w, PTX_CHECK_BOUNDS, lane, at, "read of %zu bytes at %llu of the parameters, which have %zu", bytes,
-                   (unsigned long long)at, l->params_size);
-        return false;
-    }
+    if (write)
+        return ptx_report(w, PTX_CHECK_READONLY, lane, at, "write to a parameter"), false;
+    if (at > l->params_size || bytes > l->params_size - at)
+        return ptx_report(w, PTX_CHECK_BOUNDS, lane, at, "read of %zu bytes at %llu of the parameters, which have %zu",
+                          bytes, (unsigned long long)at, l->params_size),
+               false;
     *to = (struct ptx_place){(uint8_t *)(uintptr_t)l->params + at, NULL, SP_PARAM, at, NULL, NULL};
     return true;
 }
@@ -154,10 +150,8 @@ bool ptx_place(struct ptx_warp *w, enum ptx_space space, uint64_t address, size_
         a = ptx_lookup(w->b->d, address);
     if (!a || !a->live || bytes > a->size - (address - a->base))
         return outside(w, address, bytes, lane, write);
-    if (write && a->constant) {
-        ptx_report(w, PTX_CHECK_READONLY, lane, address, "write to constant memory '%s'", a->name);
-        return false;
-    }
+    if (write && a->constant)
+        return ptx_report(w, PTX_CHECK_READONLY, lane, address, "write to constant memory '%s'", a->name), false;
     if (a->ranged && !ptx_in_range(w, a, address, bytes, lane, write))
         return false;
     w->last = a;

@@ -251,8 +251,7 @@ static struct ptx_bulk *new_bulk(struct ptx_warp *w)
 
 static bool misfit(struct ptx_warp *w, int lane, uint64_t at, const char *what)
 {
-    ptx_report(w, PTX_CHECK_DESCRIPTOR, lane, at, "'%s': %s", w->at->text, what);
-    return false;
+    return ptx_report(w, PTX_CHECK_DESCRIPTOR, lane, at, "'%s': %s", w->at->text, what), false;
 }
 
 /* Reads a tensor map from parameters or global memory. */

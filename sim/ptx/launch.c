@@ -194,10 +194,10 @@ static bool cluster_turn(struct ptx_block *lead)
         land_all(lead);
     if (lead->idle <= 1000 * all)
         return true;
-    ptx_report(w, PTX_CHECK_DEADLOCK, __builtin_ctz(w->live ? w->live : 1), 0,
-               w->in_cluster ? "the warp waits for the cluster's barrier, at which others do not arrive"
-                             : "the warp waits for a phase of an mbarrier that nobody completes");
-    return false;
+    return ptx_report(w, PTX_CHECK_DEADLOCK, __builtin_ctz(w->live ? w->live : 1), 0,
+                      w->in_cluster ? "the warp waits for the cluster's barrier, at which others do not arrive"
+                                    : "the warp waits for a phase of an mbarrier that nobody completes"),
+           false;
 }
 
 static void add_counters(struct ptx_counters *to, const struct ptx_counters *from)

@@ -256,10 +256,8 @@ static bool rows_of(struct ptx_warp *w, const struct ptx_insn *i, bool write, st
         }
         if (!ptx_place(w, i->space, address[l], 16, l, write, &place[l]))
             return false;
-        if (place[l].space != SP_SHARED) {
-            ptx_report(w, PTX_CHECK_BOUNDS, l, address[l], "'%s' requires shared memory", i->text);
-            return false;
-        }
+        if (place[l].space != SP_SHARED)
+            return ptx_report(w, PTX_CHECK_BOUNDS, l, address[l], "'%s' requires shared memory", i->text), false;
     }
     for (int m = 0; m < i->nmore; m++)
         ptx_count_shared(w, address, 255u << (8 * m), 16);

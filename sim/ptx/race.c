@@ -155,10 +155,10 @@ bool ptx_proxy_read(struct ptx_warp *w, struct ptx_block *b, int lane, uint32_t 
             const struct ptx_block *writer = &b->lead[THREAD(r) >> 10];
             if (ERA(r) <= writer->warps[(THREAD(r) & 1023) / LANES].proxy[THREAD(r) % LANES])
                 continue;
-            ptx_report(w, PTX_CHECK_PROXY, lane, offset,
-                       "'%s' reads shared memory that thread %u wrote without a fence.proxy.async after it",
-                       w->at->text, THREAD(r) & 1023);
-            return false;
+            return ptx_report(w, PTX_CHECK_PROXY, lane, offset,
+                              "'%s' reads shared memory that thread %u wrote without a fence.proxy.async after it",
+                              w->at->text, THREAD(r) & 1023),
+                   false;
         }
     return true;
 }

@@ -13,9 +13,9 @@ bool ptx_whole_warp(struct ptx_warp *w, uint32_t mask)
 {
     if (mask == w->live)
         return true;
-    ptx_report(w, PTX_CHECK_DIVERGED, __builtin_ctz(mask), 0,
-               "'%s' requires the whole warp, executed by lanes %#x of %#x", w->at->text, mask, w->live);
-    return false;
+    return ptx_report(w, PTX_CHECK_DIVERGED, __builtin_ctz(mask), 0,
+                      "'%s' requires the whole warp, executed by lanes %#x of %#x", w->at->text, mask, w->live),
+           false;
 }
 
 bool ptx_members(struct ptx_warp *w, const struct ptx_op *members, uint32_t mask)
@@ -24,9 +24,9 @@ bool ptx_members(struct ptx_warp *w, const struct ptx_op *members, uint32_t mask
         uint32_t m = (uint32_t)ptx_lane(w, members, (int)l);
         if (m >> l & 1 && (m & w->live & ~mask) == 0)
             continue;
-        ptx_report(w, PTX_CHECK_MEMBERS, (int)l, 0, "'%s' with the member mask %#x, executed by lanes %#x", w->at->text,
-                   m, mask);
-        return false;
+        return ptx_report(w, PTX_CHECK_MEMBERS, (int)l, 0, "'%s' with the member mask %#x, executed by lanes %#x",
+                          w->at->text, m, mask),
+               false;
     }
     return true;
 }

@@ -84,10 +84,8 @@ static bool check_operand(struct ptx_warp *w, uint64_t desc, bool mn_major, enum
     static const uint8_t tma_code[] = {0, 3, 2, 1}; /* descriptors and tensor maps number the swizzles differently */
     struct ptx_block *b = w->b;
     uint32_t s = (uint32_t)size_of(type), t = 16 / s;
-    if (desc >> 49 & 7) {
-        ptx_report(w, PTX_CHECK_DESCRIPTOR, 0, 0, "a descriptor with a base offset is not supported");
-        return false;
-    }
+    if (desc >> 49 & 7)
+        return ptx_report(w, PTX_CHECK_DESCRIPTOR, 0, 0, "a descriptor with a base offset is not supported"), false;
     for (uint32_t r = 0; r < (uint32_t)rows; r += mn_major ? t : 1)
         for (uint32_t j = 0; j < (uint32_t)k; j += mn_major ? 1 : t) {
             uint32_t at = place(desc, mn_major, (int)s, (uint32_t)first + r, j);
@@ -103,11 +101,10 @@ static bool check_operand(struct ptx_warp *w, uint64_t desc, bool mn_major, enum
             ptx_race(w, b, 0, at, 16, false, RACE_ASYNC);
             if (!ptx_proxy_read(w, b, 0, at, 16))
                 return true;
-            if (ptx_by_async(b, at) && b->tags[at / 128] && b->tags[at / 128] != tma_code[desc >> 62] + 1) {
-                ptx_report(w, PTX_CHECK_DESCRIPTOR, 0, at,
-                           "the descriptor's swizzle is not the one with which a tensor copy wrote the operand");
-                return false;
-            }
+            if (ptx_by_async(b, at) && b->tags[at / 128] && b->tags[at / 128] != tma_code[desc >> 62] + 1)
+                return ptx_report(w, PTX_CHECK_DESCRIPTOR, 0, at,
+                                  "the descriptor's swizzle is not the one with which a tensor copy wrote the operand"),
+                       false;
         }
     return true;
 }

@@ -8,7 +8,6 @@
 #include "tools/html/html_int.h"
 #include "tools/run/sim_int.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -216,10 +215,8 @@ static bool predict(const struct options *o)
     const char *machine = option_text(o, OPT_what_if, NULL), *device = option_text(o, OPT_device, "sim");
     if (!machine)
         return true;
-    if (strncmp(device, "sim", 3)) {
-        usage_error(o, "--what-if predicts by the simulator: --device=%s excludes it", device);
-        return false;
-    }
+    if (strncmp(device, "sim", 3))
+        return usage_error(o, "--what-if predicts by the simulator: --device=%s excludes it", device), false;
     setenv("TCCC_SIM_MACHINE", machine, 1);
     if (!option_set(o, OPT_device))
         setenv("TCCC_DEVICE", "sim", 1);

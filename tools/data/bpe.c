@@ -45,8 +45,7 @@ static size_t put_letter(uint32_t c, char *to)
 
 static bool wrong(char *error, const char *path, const char *what)
 {
-    snprintf(error, ERROR_SIZE, "%s: %s", path, what);
-    return false;
+    return put_error(error, "%s: %s", path, what);
 }
 
 static bool id_of(json_t *vocab, const char *text, uint32_t *id)
@@ -265,8 +264,7 @@ static bool whole_word(struct bpe_encoder *e, const unsigned char *s, size_t n, 
 
 static bool lacks(char *error, const char *what, unsigned c)
 {
-    snprintf(error, ERROR_SIZE, "the tokenizer has no token for %s%0*X", what, *what == 'b' ? 2 : 4, c);
-    return false;
+    return put_error(error, "the tokenizer has no token for %s%0*X", what, *what == 'b' ? 2 : 4, c);
 }
 
 /* A character's id, those of its bytes, or unk_token. *unknown: the symbol before is one. */
@@ -326,14 +324,14 @@ static bool add_word(void *user, const unsigned char *s, size_t n, char *error)
     uint32_t id;
 
     if (n >= NO_ID / 2 || !bpe_reserve(e, n + 1))
-        return snprintf(error, ERROR_SIZE, "no memory"), false;
+        return put_error(error, "no memory");
     if (e->b->whole && whole_word(e, s, n, &id)) {
         e->ids[e->n++] = id;
         return true;
     }
     if (!add_symbols(e, s, n, &count, error))
         return false;
-    return bpe_join(e, count) || (snprintf(error, ERROR_SIZE, "no memory"), false);
+    return bpe_join(e, count) || put_error(error, "no memory");
 }
 
 /* -- Texts --------------------------------------------------------------------------------------------------------- */
@@ -396,7 +394,7 @@ static bool encode(struct bpe_encoder *e, const unsigned char *text, size_t n, s
         if (!data_cut_words(e->b->cut, text + at, end - at, at == 0, add_word, e, error))
             return false;
         if (!bpe_reserve(e, 1))
-            return snprintf(error, ERROR_SIZE, "no memory"), false;
+            return put_error(error, "no memory");
         at = found;
         if (!added)
             continue;

@@ -142,10 +142,8 @@ static bool value_of(struct csv_table *t, const struct csv_column *c, double *ou
 
 static bool bad_row(struct rows *r, int64_t line, const char *why, bool lenient, char *error)
 {
-    if (!lenient) {
-        snprintf(error, ERROR_SIZE, "%s: line %lld: %s", r->path, (long long)line, why);
-        return false;
-    }
+    if (!lenient)
+        return put_error(error, "%s: line %lld: %s", r->path, (long long)line, why);
     if (r->nbad % 64 == 0) {
         struct bad_row *grown = realloc(r->bad, ((size_t)r->nbad + 64) * sizeof *grown);
         if (!grown)
@@ -219,10 +217,8 @@ static bool rows_row(const struct data_source *s, int64_t row, const struct data
         int64_t middle = (low + high) / 2;
         *(r->bad[middle].row < row ? &low : &high) = r->bad[middle].row < row ? middle + 1 : middle;
     }
-    if (low < r->nbad && r->bad[low].row == row) {
-        snprintf(error, ERROR_SIZE, "%s: line %lld: %s", r->path, (long long)r->bad[low].line, r->bad[low].why);
-        return false;
-    }
+    if (low < r->nbad && r->bad[low].row == row)
+        return put_error(error, "%s: line %lld: %s", r->path, (long long)r->bad[low].line, r->bad[low].why);
     memcpy(to, (const char *)r->values + (size_t)row * bytes, bytes);
     return true;
 }
@@ -239,10 +235,8 @@ static bool open_table(struct csv_table *t, char *error)
         t->at += 3;
     t->line = 1;
     t->delimiter = d ? (!strcmp(d, "tab") ? '\t' : *d) : n > 4 && strstr(t->q->path + n - 4, "tsv") ? '\t' : ',';
-    if (d && strcmp(d, "tab") && d[1]) {
-        snprintf(error, ERROR_SIZE, "%s: delimiter=%s: expected one character, or tab", t->q->path, d);
-        return false;
-    }
+    if (d && strcmp(d, "tab") && d[1])
+        return put_error(error, "%s: delimiter=%s: expected one character, or tab", t->q->path, d);
     if (!csv_read_line(t, &line, error)) {
         if (!*error)
             snprintf(error, ERROR_SIZE, "%s: empty: the first line names the columns", t->q->path);

@@ -53,14 +53,12 @@ static int named_columns(const struct csv_table *t, const char *list, struct csv
         int at = column_named(t, s, length);
         if (at < 0) {
             list_names(t, names, sizeof names);
-            snprintf(error, ERROR_SIZE, "%s: no column '%.*s'; it has %s", t->q->path, (int)length, s, names);
-            return 0;
+            return put_error(error, "%s: no column '%.*s'; it has %s", t->q->path, (int)length, s, names), 0;
         }
-        if (columns_named(t, s, length) > 1) {
-            snprintf(error, ERROR_SIZE, "%s: %d columns are called '%.*s': which one?", t->q->path,
-                     columns_named(t, s, length), (int)length, s);
-            return 0;
-        }
+        if (columns_named(t, s, length) > 1)
+            return put_error(error, "%s: %d columns are called '%.*s': which one?", t->q->path,
+                             columns_named(t, s, length), (int)length, s),
+                   0;
         c[n++].at = at;
         s += length;
         if (!*s)
@@ -120,18 +118,17 @@ static int known_columns(const struct csv_table *t, struct csv_column *c, char *
         int after = -1, here = columns_named(t, name, strlen(name)), then = 0;
         for (int i = 0; i < known->ncolumns; i++)
             then += !strcmp(known->columns[i].name, name);
-        if (here > then) {
-            snprintf(error, ERROR_SIZE, "%s: %d columns are called '%.80s', of which input '%s' was trained with %d",
-                     t->q->path, here, name, known->input, then);
-            return 0;
-        }
+        if (here > then)
+            return put_error(error, "%s: %d columns are called '%.80s', of which input '%s' was trained with %d",
+                             t->q->path, here, name, known->input, then),
+                   0;
         for (int i = 0; i < k; i++)
             after = !strcmp(known->columns[i].name, name) && c[i].at > after ? c[i].at : after;
         if ((c[k].at = column_after(t, name, after)) < 0) {
             list_names(t, names, sizeof names);
-            snprintf(error, ERROR_SIZE, "%s: no column '%.80s', which input '%s' was trained with; it has %s",
-                     t->q->path, name, known->input, names);
-            return 0;
+            return put_error(error, "%s: no column '%.80s', which input '%s' was trained with; it has %s", t->q->path,
+                             name, known->input, names),
+                   0;
         }
     }
     return known->ncolumns;
@@ -144,20 +141,19 @@ static int renamed_columns(const struct csv_table *t, struct csv_column *c, char
     const struct data_table *known = t->q->o->table;
     int n = named_columns(t, asked_columns(t->q), c, error);
 
-    if (n && n != known->ncolumns) {
-        snprintf(error, ERROR_SIZE, "%s: %d column%s for input '%s', which was trained with %d", t->q->path, n,
-                 n == 1 ? "" : "s", known->input, known->ncolumns);
-        return 0;
-    }
+    if (n && n != known->ncolumns)
+        return put_error(error, "%s: %d column%s for input '%s', which was trained with %d", t->q->path, n,
+                         n == 1 ? "" : "s", known->input, known->ncolumns),
+               0;
     for (int k = 0; k < n; k++)
         for (int i = 0; i < n; i++) {
             struct csv_span s = t->names[c[k].at];
             if (!csv_same(s, known->columns[i].name, strlen(known->columns[i].name)) ||
                 csv_same(s, known->columns[k].name, strlen(known->columns[k].name)))
                 continue;
-            snprintf(error, ERROR_SIZE, "%s: column '%.80s' is number %d of input '%s'; in training it was number %d",
-                     t->q->path, known->columns[i].name, k + 1, known->input, i + 1);
-            return 0;
+            return put_error(error, "%s: column '%.80s' is number %d of input '%s'; in training it was number %d",
+                             t->q->path, known->columns[i].name, k + 1, known->input, i + 1),
+                   0;
         }
     return n;
 }
@@ -206,9 +202,8 @@ static bool same_classes(const struct csv_table *t, const struct csv_column *c, 
     if (same && k && (!*s || *s == ';'))
         return true;
     data_class_names(c->of, names, sizeof names);
-    snprintf(error, ERROR_SIZE, "%s: categories= of column '%.80s' are not those of training: %s", t->q->path,
-             c->of->name, c->of->numbers ? "it had numbers" : names);
-    return false;
+    return put_error(error, "%s: categories= of column '%.80s' are not those of training: %s", t->q->path, c->of->name,
+                     c->of->numbers ? "it had numbers" : names);
 }
 
 /* The table's columns are this file's. */

@@ -7,8 +7,7 @@
 
 bool csv_no_memory(char *error)
 {
-    snprintf(error, ERROR_SIZE, "no memory");
-    return false;
+    return put_error(error, "no memory");
 }
 
 static bool add_field(struct csv_table *t, struct csv_span s, char *error)
@@ -43,8 +42,7 @@ static bool quoted_field(struct csv_table *t, struct csv_span *s, char *error)
         t->at++;
         return true;
     }
-    snprintf(error, ERROR_SIZE, "%s: line %lld: a quote is never closed", t->q->path, (long long)line);
-    return false;
+    return put_error(error, "%s: line %lld: a quote is never closed", t->q->path, (long long)line);
 }
 
 /* The next line's fields; false with an empty error: there is none. */

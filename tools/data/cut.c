@@ -89,16 +89,13 @@ struct reading {
 
 static bool refuse(struct reading *r, const char *what, const char *name)
 {
-    snprintf(r->error, ERROR_SIZE, "%s: %s '%.40s' is not supported", r->path, what, name ? name : "none");
-    return false;
+    return put_error(r->error, "%s: %s '%.40s' is not supported", r->path, what, name ? name : "none");
 }
 
 static struct step *add_step(struct reading *r, enum step_kind kind)
 {
-    if (r->c->nsteps == MOST_STEPS) {
-        snprintf(r->error, ERROR_SIZE, "%s: more than %d steps", r->path, MOST_STEPS);
-        return NULL;
-    }
+    if (r->c->nsteps == MOST_STEPS)
+        return put_error(r->error, "%s: more than %d steps", r->path, MOST_STEPS), NULL;
     struct step *s = &r->c->steps[r->c->nsteps++];
     *s = (struct step){.kind = kind};
     return s;
@@ -167,9 +164,9 @@ static bool read_split(struct reading *r, json_t *o)
         return refuse(r, "pre_tokenizer Split with behavior", behaviour);
     if (!load_pcre2()) {
         *r->code = EXIT_ENVIRONMENT;
-        snprintf(r->error, ERROR_SIZE,
-                 "%s: its pattern needs the library PCRE2 (Debian: libpcre2-8-0), which is not installed", r->path);
-        return false;
+        return put_error(r->error,
+                         "%s: its pattern needs the library PCRE2 (Debian: libpcre2-8-0), which is not installed",
+                         r->path);
     }
     struct step *s = add_step(r, STEP_SPLIT);
     if (!s)
@@ -182,9 +179,8 @@ static bool read_split(struct reading *r, json_t *o)
     if (s->data)
         return true;
     pcre2.message(wrong, why, sizeof why);
-    snprintf(r->error, ERROR_SIZE, "%s: the pattern '%.200s': %.110s", r->path, text,
-             s->code ? "no memory" : (const char *)why);
-    return false;
+    return put_error(r->error, "%s: the pattern '%.200s': %.110s", r->path, text,
+                     s->code ? "no memory" : (const char *)why);
 }
 
 static bool read_metaspace(struct reading *r, json_t *o)
@@ -248,10 +244,8 @@ struct data_cut *data_cut_open(struct json_t *root, const char *path, char *erro
 {
     struct reading r = {calloc(1, sizeof *r.c), path, error, code};
 
-    if (!r.c) {
-        snprintf(error, ERROR_SIZE, "no memory");
-        return NULL;
-    }
+    if (!r.c)
+        return put_error(error, "no memory"), NULL;
     bool ok = read_normalizer(&r, json_object_get(root, "normalizer"), 0);
     ok = ok && read_cutter(&r, json_object_get(root, "pre_tokenizer"), 0);
     if (ok)
@@ -299,8 +293,7 @@ static bool run_step(struct cutting *k, int i, struct piece p);
 
 static bool wrong(struct cutting *k, const char *what)
 {
-    snprintf(k->error, ERROR_SIZE, "%s", what);
-    return false;
+    return put_error(k->error, "%s", what);
 }
 
 /* The end of the run of characters of that kind. */
@@ -490,13 +483,11 @@ static bool check_nfc(struct cutting *k, const struct piece *p)
     for (size_t at = 0; at < p->n;) {
         at += (size_t)data_utf8(p->s + at, p->n - at, &c);
         bool is = data_is_mark(c);
-        if (data_may_compose(c) || (is && mark)) {
-            snprintf(
-                k->error, ERROR_SIZE,
+        if (data_may_compose(c) || (is && mark))
+            return put_error(
+                k->error,
                 "U+%04X: this text may not be in normalization form C, which the tokenizer wants: normalise it first",
                 c);
-            return false;
-        }
         mark = is;
     }
     return true;

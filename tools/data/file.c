@@ -23,8 +23,7 @@ struct data_file *data_take(unsigned char *bytes, size_t size, char *error)
     struct data_file *f = calloc(1, sizeof *f);
     if (!f) {
         free(bytes);
-        snprintf(error, ERROR_SIZE, "no memory");
-        return NULL;
+        return put_error(error, "no memory"), NULL;
     }
     *f = (struct data_file){1, bytes, size, false};
     return f;
@@ -116,8 +115,7 @@ static struct data_file *gunzip(const char *path, size_t packed, char *error)
     if (!why)
         return data_take(bytes, size, error);
     free(bytes);
-    snprintf(error, ERROR_SIZE, "%s: %s", path, why);
-    return NULL;
+    return put_error(error, "%s: %s", path, why), NULL;
 }
 
 int data_map_code(void)
@@ -168,10 +166,8 @@ struct data_file *data_map(const char *path, char *error)
 static bool place(const char *path, const struct data_file *f, size_t start, struct data_array *a, char *error)
 {
     int64_t n = tcc_elements(a->rank, a->dims);
-    if (n < 0 || (uint64_t)n > MUTANT(64, (f->size - start) / (size_t)tcc_dtype_bytes(a->dtype), UINT64_MAX)) {
-        snprintf(error, ERROR_SIZE, "%s: truncated: the file ends before its last element", path);
-        return false;
-    }
+    if (n < 0 || (uint64_t)n > MUTANT(64, (f->size - start) / (size_t)tcc_dtype_bytes(a->dtype), UINT64_MAX))
+        return put_error(error, "%s: truncated: the file ends before its last element", path);
     a->at = f->bytes + start;
     return true;
 }
@@ -183,11 +179,9 @@ static bool place_samples(const char *path, const struct tccrt_value_info *info,
     int64_t inner = 1;
 
     a->axis = (a->reshape || a->source) && axis > 0 ? 0 : axis;
-    if (a->axis >= a->rank) {
-        snprintf(error, ERROR_SIZE, "%s: input '%s': expected samples on axis %d, got an array of rank %d", path,
-                 info->name, a->axis, a->rank);
-        return false;
-    }
+    if (a->axis >= a->rank)
+        return put_error(error, "%s: input '%s': expected samples on axis %d, got an array of rank %d", path,
+                         info->name, a->axis, a->rank);
     for (int i = a->axis + 1; i < a->rank && a->axis >= 0; i++)
         inner *= a->dims[i];
     a->outer = inner ? data_row_elements(a) / inner : 1;
@@ -202,14 +196,10 @@ static bool read_npy(const char *path, const struct data_file *f, struct data_ar
 {
     struct npy_info h;
     size_t start = npy_describe(f->bytes, f->size, &h);
-    if (!start) {
-        snprintf(error, ERROR_SIZE, "%s: not a .npy file of numbers with at most %d axes", path, TCC_MAX_RANK);
-        return false;
-    }
-    if (h.fortran && h.rank > 1) {
-        snprintf(error, ERROR_SIZE, "%s: it is in column-major order; save numpy.ascontiguousarray() of it", path);
-        return false;
-    }
+    if (!start)
+        return put_error(error, "%s: not a .npy file of numbers with at most %d axes", path, TCC_MAX_RANK);
+    if (h.fortran && h.rank > 1)
+        return put_error(error, "%s: it is in column-major order; save numpy.ascontiguousarray() of it", path);
     a->dtype = h.dtype;
     a->swap = h.swap;
     a->rank = h.rank;
@@ -279,37 +269,29 @@ static bool cut_samples(const char *path, const struct data_options *o, const st
     int64_t fixed = rank < 0 ? -1 : tcc_elements(rank, dims + 1);
     bool known = fixed >= 0;
 
-    if (o->axis < 0) {
-        snprintf(error, ERROR_SIZE,
-                 "%s: raw elements, length=, stride= and offset= are of samples; input '%s' has none (--split-axis): "
-                 "give it a .npy file",
-                 path, info->name);
-        return false;
-    }
-    if (a->source) {
-        snprintf(error, ERROR_SIZE,
-                 "%s: length=, stride= and offset= cut samples out of an array in a file; its rows are made one by one",
-                 path);
-        return false;
-    }
-    if (a->rank != 1) {
-        snprintf(error, ERROR_SIZE,
-                 "%s: length=, stride= and offset= cut samples out of an array of rank 1; this one has rank %d", path,
-                 a->rank);
-        return false;
-    }
-    if (!length && !known) {
-        snprintf(error, ERROR_SIZE, "%s: how long is a sample of input '%s'? Add ,length=N", path, info->name);
-        return false;
-    }
+    if (o->axis < 0)
+        return put_error(
+            error,
+            "%s: raw elements, length=, stride= and offset= are of samples; input '%s' has none (--split-axis): "
+            "give it a .npy file",
+            path, info->name);
+    if (a->source)
+        return put_error(
+            error,
+            "%s: length=, stride= and offset= cut samples out of an array in a file; its rows are made one by one",
+            path);
+    if (a->rank != 1)
+        return put_error(error,
+                         "%s: length=, stride= and offset= cut samples out of an array of rank 1; this one has rank %d",
+                         path, a->rank);
+    if (!length && !known)
+        return put_error(error, "%s: how long is a sample of input '%s'? Add ,length=N", path, info->name);
     length = length ? length : fixed;
     a->stride = o->stride ? o->stride : length;
     n -= o->offset;
-    if (length < 1 || n < length) {
-        snprintf(error, ERROR_SIZE, "%s: %lld elements are too few for a sample of %lld", path,
-                 (long long)(n < 0 ? 0 : n), (long long)length);
-        return false;
-    }
+    if (length < 1 || n < length)
+        return put_error(error, "%s: %lld elements are too few for a sample of %lld", path, (long long)(n < 0 ? 0 : n),
+                         (long long)length);
     a->windows = true;
     a->axis = 0;
     a->outer = 1;
@@ -332,17 +314,13 @@ bool data_apply(const char *path, const struct data_options *given, const struct
 
     if (tcc_is_float((enum tcc_dtype)info->dtype) && !data_table_scaling(path, &own, a->dtype, error))
         return false;
-    if (o->dtype != TCC_NONE && o->dtype != a->dtype) {
-        snprintf(error, ERROR_SIZE, "%s: expected dtype %s, got %s", path, tcc_dtype_name(o->dtype),
-                 tcc_dtype_name(a->dtype));
-        return false;
-    }
+    if (o->dtype != TCC_NONE && o->dtype != a->dtype)
+        return put_error(error, "%s: expected dtype %s, got %s", path, tcc_dtype_name(o->dtype),
+                         tcc_dtype_name(a->dtype));
     if (cut || a->windows ? !cut_samples(path, o, info, a, error) : !place_samples(path, info, o->axis, a, error))
         return false;
-    if (o->means.n > 1 || o->stds.n > 1) {
-        snprintf(error, ERROR_SIZE, "%s: several numbers of mean= and std= are for the channels of pictures", path);
-        return false;
-    }
+    if (o->means.n > 1 || o->stds.n > 1)
+        return put_error(error, "%s: several numbers of mean= and std= are for the channels of pictures", path);
     if (o->scaled)
         a->scale = o->scale;
     a->scaled = o->scaled || a->scale != 1;

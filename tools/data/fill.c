@@ -176,9 +176,9 @@ static const unsigned char *row_of(const struct data_fill *f, const struct data_
         return a->at + (size_t)(row * a->stride) * (size_t)tcc_dtype_bytes(a->dtype);
     if (a->source->row(a->source, row, f->draw, made, why))
         return made;
-    snprintf(error, ERROR_SIZE, "%.600s (batch %lld, sample %lld: row %lld)", why, (long long)f->batch, (long long)k,
-             (long long)row);
-    return NULL;
+    return put_error(error, "%.600s (batch %lld, sample %lld: row %lld)", why, (long long)f->batch, (long long)k,
+                     (long long)row),
+           NULL;
 }
 
 int64_t data_set_row(const struct data_set *set, int64_t sample)
@@ -208,7 +208,7 @@ bool data_fill(struct data_fill *f, int i, void *to, char *error)
 
     f->bad = -1;
     if (a->source && !made)
-        return snprintf(error, ERROR_SIZE, "no memory"), false;
+        return put_error(error, "no memory");
     for (k = 0; k < n && f->bad < 0; k++) {
         int64_t row = a->axis < 0 ? 0 : data_set_row(f->set, f->rows[k]);
         const unsigned char *from = row_of(f, a, k, row, made, error);

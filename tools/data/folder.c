@@ -142,7 +142,7 @@ static bool find_pictures(struct folder *f, const char *path, struct data_column
     struct stat st;
 
     if (loose && stat(path, &st) == 0 && !S_ISDIR(st.st_mode))
-        return add(f, path, 0) || (snprintf(error, ERROR_SIZE, "no memory"), false);
+        return add(f, path, 0) || put_error(error, "no memory");
     if (!walk(f, &(struct search){.column = c, .loose = loose, .error = error}, path, -1, 0))
         return false;
     if (!f->n)
@@ -158,10 +158,8 @@ static bool find_classes(const struct data_request *q, char *error)
 
     if (q->phase == PHASE_CLASSES)
         return walk(NULL, &(struct search){.column = t->columns, .note = true, .error = error}, q->path, -1, 0);
-    if (!t->ncolumns && !data_table_column(t, "", 0)) {
-        snprintf(error, ERROR_SIZE, "no memory");
-        return false;
-    }
+    if (!t->ncolumns && !data_table_column(t, "", 0))
+        return put_error(error, "no memory");
     t->columns->numbers = false;
     return true;
 }
@@ -187,7 +185,7 @@ bool data_open_folder(struct data_request *q, struct data_array *out, bool *foun
         return !classes || find_classes(q, error);
     }
     if (!f)
-        return snprintf(error, ERROR_SIZE, "no memory"), false;
+        return put_error(error, "no memory");
     *found = q->named || classes || data_takes_pictures(q->info);
     f->source = (struct data_source){.refs = 1, .row = picture_row, .name = picture_name, .release = folder_release};
     if (!*found || (!classes && !data_picture_for(q, &f->picture, dims + 1, error)) ||

@@ -196,11 +196,9 @@ static bool open_dataset(struct dataset *d, const struct data_request *q, const 
         h5.space_close(space);
     *dtype = d->data >= 0 ? type_of(d) : TCC_NONE;
     *found = d->file < 0 || d->data >= 0 || q->named;
-    if (d->data >= 0 && !is_own(d, q->path)) {
-        snprintf(error, ERROR_SIZE, "%s:%s: its elements lie in another file; only what the file itself holds is read",
-                 q->path, name);
-        return false;
-    }
+    if (d->data >= 0 && !is_own(d, q->path))
+        return put_error(error, "%s:%s: its elements lie in another file; only what the file itself holds is read",
+                         q->path, name);
     if (d->file < 0 || d->data < 0)
         snprintf(error, ERROR_SIZE,
                  d->file < 0 ? "%s: damaged: no HDF5 file that libhdf5 reads" : "%s: no dataset '%s'", q->path, name);
@@ -218,7 +216,7 @@ bool data_open_hdf5(struct data_request *q, struct data_array *out, bool *found,
 
     *found = true;
     if (!d)
-        return snprintf(error, ERROR_SIZE, "no memory"), false;
+        return put_error(error, "no memory");
     *d =
         (struct dataset){.source = {.refs = 1, .row = dataset_row, .release = dataset_release}, .file = -1, .data = -1};
     snprintf(d->name, sizeof d->name, "%.150s:%.90s", q->path, name);

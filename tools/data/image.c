@@ -237,22 +237,18 @@ bool data_picture_row(const struct data_picture *p, const char *name, const unsi
     struct dice d = {draw ? mix(mix(mix(draw->seed) ^ (uint64_t)draw->epoch) ^ (uint64_t)sample) : 0, 0};
     unsigned augment = draw ? p->augment : 0;
 
-    if (!o) {
-        snprintf(error, ERROR_SIZE, "%s: %s", name, why);
-        return false;
-    }
+    if (!o)
+        return put_error(error, "%s: %s", name, why);
     int h = (int)o->t.dims[0], w = (int)o->t.dims[1];
     struct box box = augment & 1u << DATA_CROP ? random_box(&d, w, h) : (struct box){0};
     bool thin = false;
     uint8_t *x = box.w > 0 ? scaled_box(o->t.data, w, p, &box) : scaled_middle(o->t.data, w, h, p, &thin);
     tccrt_object_unref(o);
-    if (!x) {
-        snprintf(error, ERROR_SIZE,
-                 thin ? "%s: %d x %d pixels are too thin a strip to be scaled to the shorter side's %d"
-                      : "%s: no memory",
-                 name, w, h, p->resize);
-        return false;
-    }
+    if (!x)
+        return put_error(error,
+                         thin ? "%s: %d x %d pixels are too thin a strip to be scaled to the shorter side's %d"
+                              : "%s: no memory",
+                         name, w, h, p->resize);
     if (augment & 1u << DATA_FLIP && uniform(&d, 0, 1) < 0.5)
         mirror(x, p);
     if (augment & 1u << DATA_JITTER)
@@ -295,11 +291,9 @@ static bool normalisation(const struct data_request *q, struct data_picture *p, 
         return false;
     for (int i = 0; i < 2; i++) {
         float *to = i ? p->std : p->mean;
-        if (lists[i]->n > 1 && lists[i]->n != p->channels) {
-            snprintf(error, ERROR_SIZE, "%s: %d numbers of %s= for %d channels", q->path, lists[i]->n,
-                     i ? "std" : "mean", p->channels);
-            return false;
-        }
+        if (lists[i]->n > 1 && lists[i]->n != p->channels)
+            return put_error(error, "%s: %d numbers of %s= for %d channels", q->path, lists[i]->n, i ? "std" : "mean",
+                             p->channels);
         for (int c = 0; c < p->channels; c++)
             to[c] = (float)(lists[i]->n ? lists[i]->at[lists[i]->n > 1 ? c : 0] : i);
     }
@@ -320,28 +314,20 @@ bool data_picture_for(const struct data_request *q, struct data_picture *p, int6
     bool last = d[3] >= 1 && d[3] <= 3 && d[3] != 2 && d[1] != 1 && d[1] != 3;
     int64_t c = last ? d[3] : d[1], h = extent(d[last ? 1 : 2], size), w = extent(d[last ? 2 : 3], size);
 
-    if (!data_takes_pictures(q->info) || (c != 1 && c != 3)) {
-        snprintf(error, ERROR_SIZE,
-                 "%s: input '%s' takes no pictures: expected floats or bytes of [samples, 1 or 3, height, width]",
-                 q->path, q->info->name);
-        return false;
-    }
-    if (q->o->scaled) {
-        snprintf(error, ERROR_SIZE, "%s: scale= is not for pictures, whose values are from 0 to 1; mean= and std= are",
-                 q->path);
-        return false;
-    }
-    if (own.resize > MOST_SIDE || h > MOST_SIDE || w > MOST_SIDE) {
-        snprintf(error, ERROR_SIZE, "%s: pictures have at most %d pixels along a side", q->path, MOST_SIDE);
-        return false;
-    }
-    if (h < 1 || w < 1 || (size && (size != h || size != w))) {
-        snprintf(error, ERROR_SIZE,
-                 h < 1 || w < 1 ? "%s: how large are the pictures of input '%s'? Add ,size=N"
-                                : "%s: input '%s' takes pictures of another size than size= says",
-                 q->path, q->info->name);
-        return false;
-    }
+    if (!data_takes_pictures(q->info) || (c != 1 && c != 3))
+        return put_error(
+            error, "%s: input '%s' takes no pictures: expected floats or bytes of [samples, 1 or 3, height, width]",
+            q->path, q->info->name);
+    if (q->o->scaled)
+        return put_error(error, "%s: scale= is not for pictures, whose values are from 0 to 1; mean= and std= are",
+                         q->path);
+    if (own.resize > MOST_SIDE || h > MOST_SIDE || w > MOST_SIDE)
+        return put_error(error, "%s: pictures have at most %d pixels along a side", q->path, MOST_SIDE);
+    if (h < 1 || w < 1 || (size && (size != h || size != w)))
+        return put_error(error,
+                         h < 1 || w < 1 ? "%s: how large are the pictures of input '%s'? Add ,size=N"
+                                        : "%s: input '%s' takes pictures of another size than size= says",
+                         q->path, q->info->name);
     *p = (struct data_picture){.channels = (int)c,
                                .height = (int)h,
                                .width = (int)w,

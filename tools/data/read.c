@@ -71,10 +71,8 @@ bool data_reader_feeds_all(int reader)
 bool data_open_array(struct data_request *q, struct data_array *out, bool *found, char *error)
 {
     *found = true;
-    if (q->name) {
-        snprintf(error, ERROR_SIZE, "%s:%s: only archives (.npz, .h5, .csv, .tar) have named arrays", q->path, q->name);
-        return false;
-    }
+    if (q->name)
+        return put_error(error, "%s:%s: only archives (.npz, .h5, .csv, .tar) have named arrays", q->path, q->name);
     return data_array_read(q->path, q->file, q->o, q->info, out, error);
 }
 
@@ -93,11 +91,10 @@ bool data_open_parquet(struct data_request *q, struct data_array *out, bool *fou
 {
     (void)out;
     *found = true;
-    snprintf(error, ERROR_SIZE,
-             "%s: Parquet is not read; convert it: python3 -c \"import pandas; "
-             "pandas.read_parquet('%.200s').to_csv('table.csv', index=False)\", then --data table.csv",
-             q->path, q->path);
-    return false;
+    return put_error(error,
+                     "%s: Parquet is not read; convert it: python3 -c \"import pandas; "
+                     "pandas.read_parquet('%.200s').to_csv('table.csv', index=False)\", then --data table.csv",
+                     q->path, q->path);
 }
 
 /* -- Arrays of what a reader has ----------------------------------------------------------------------------------- */
@@ -276,15 +273,12 @@ static bool read_shard(const struct data_request *q, int asked, const char *path
     if (!read_file(&own, asked, PHASE_ROWS, PHASE_ROWS, a, found, error))
         return false;
     x->n++;
-    if (a->axis != 0 || a->windows) {
-        snprintf(error, ERROR_SIZE, "%s: shards have their samples first, one after the other", path);
-        return false;
-    }
+    if (a->axis != 0 || a->windows)
+        return put_error(error, "%s: shards have their samples first, one after the other", path);
     if (!alike(&x->arrays[0], a)) {
         dims_text(&x->arrays[0], want, sizeof want);
         dims_text(a, got, sizeof got);
-        snprintf(error, ERROR_SIZE, "%s: expected samples of %s as in %s, got %s", path, want, x->arrays[0].name, got);
-        return false;
+        return put_error(error, "%s: expected samples of %s as in %s, got %s", path, want, x->arrays[0].name, got);
     }
     x->first[x->n] = x->first[x->n - 1] + a->dims[0];
     return true;

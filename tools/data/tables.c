@@ -56,17 +56,14 @@ int data_class_of(const struct data_column *c, const char *name, size_t n)
 
 static bool insert(struct data_column *c, int at, const char *name, size_t n, char *error)
 {
-    if (c->nclasses == MOST_COLUMNS) {
-        snprintf(error, ERROR_SIZE, "a column of more than %d categories", MOST_COLUMNS);
-        return false;
-    }
+    if (c->nclasses == MOST_COLUMNS)
+        return put_error(error, "a column of more than %d categories", MOST_COLUMNS);
     char *copy = strndup(name, n), **grown = copy && c->nclasses % 16 == 0
                                                  ? realloc(c->classes, ((size_t)c->nclasses + 16) * sizeof *grown)
                                                  : c->classes;
     if (!copy || !grown) {
         free(copy);
-        snprintf(error, ERROR_SIZE, "no memory");
-        return false;
+        return put_error(error, "no memory");
     }
     c->classes = grown;
     memmove(grown + at + 1, grown + at, (size_t)(c->nclasses - at) * sizeof *grown);
@@ -237,10 +234,8 @@ bool data_table_tokens(const char *path, struct data_table *t, const char *diges
 
     if (digest)
         snprintf(is, sizeof is, "%s %.250s", digest, slash ? slash + 1 : file);
-    if (t && !t->tokens && !t->closed && !(t->tokens = strdup(is))) {
-        snprintf(error, ERROR_SIZE, "no memory");
-        return false;
-    }
+    if (t && !t->tokens && !t->closed && !(t->tokens = strdup(is)))
+        return put_error(error, "no memory");
     if (!t || !t->tokens || !strncmp(t->tokens, is, same))
         return true;
     const char *had = strchr(t->tokens, ' '), *from = t->from ? t->from : "its data";
@@ -271,13 +266,12 @@ bool data_table_picture(const char *path, struct data_table *t, const int64_t is
         memcpy(t->picture, is, sizeof t->picture);
     if (!t || !t->picture[0] || !memcmp(t->picture, is, sizeof t->picture))
         return true;
-    snprintf(
-        error, ERROR_SIZE,
+    return put_error(
+        error,
         "%s: input '%s': training's pictures were cut to %lld x %lld after their shorter side had become %lld (%s), "
         "these would be %lld x %lld after %lld: leave size= and resize= out",
         path, t->input, (long long)t->picture[0], (long long)t->picture[1], (long long)t->picture[2],
         t->from ? t->from : "its data", (long long)is[0], (long long)is[1], (long long)is[2]);
-    return false;
 }
 
 /* -- Text ------------------------------------------------------------------------------------------------- */

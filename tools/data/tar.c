@@ -123,11 +123,9 @@ static bool read_entry(struct tar *t, size_t *at, char **next_name, char *error)
     int64_t size = number_of(h + 124, 12);
     char *name = NULL;
 
-    if (!sum_fits(h) || size < 0 || (uint64_t)size > t->file->size - *at - 512) {
-        snprintf(error, ERROR_SIZE, "%s: the entry at byte %zu is %s", t->path, *at,
-                 sum_fits(h) ? "larger than the rest of the archive: truncated" : "damaged");
-        return false;
-    }
+    if (!sum_fits(h) || size < 0 || (uint64_t)size > t->file->size - *at - 512)
+        return put_error(error, "%s: the entry at byte %zu is %s", t->path, *at,
+                         sum_fits(h) ? "larger than the rest of the archive: truncated" : "damaged");
     const unsigned char *content = h + 512;
     char kind = (char)h[156];
     *at += 512 + (size_t)(size + 511) / 512 * 512;
@@ -194,10 +192,8 @@ static bool select_members(struct tar *t, const char *extension, char *error)
         samples += begins;
         has = begins ? !strcmp(t->members[i].extension, extension) : has || !strcmp(t->members[i].extension, extension);
     }
-    if (lacks) {
-        snprintf(error, ERROR_SIZE, "%s: sample '%.200s' has no file .%.60s", t->path, lacks, extension);
-        return false;
-    }
+    if (lacks)
+        return put_error(error, "%s: sample '%.200s' has no file .%.60s", t->path, lacks, extension);
     for (int64_t i = 0; i < t->n; i++) {
         struct member m = t->members[i];
         if (!strcmp(m.extension, extension))
@@ -230,11 +226,8 @@ static bool class_row(const struct data_source *s, int64_t row, const struct dat
     int64_t v = strtoll(digits, &end, 10);
     while (*end == '\n' || *end == '\r' || *end == ' ')
         end++;
-    if (end == digits || *end || m->size >= sizeof digits) {
-        snprintf(error, ERROR_SIZE, "%s:%.120s.%.40s: expected a class number in digits", t->path, m->key,
-                 m->extension);
-        return false;
-    }
+    if (end == digits || *end || m->size >= sizeof digits)
+        return put_error(error, "%s:%.120s.%.40s: expected a class number in digits", t->path, m->key, m->extension);
     memcpy(to, &v, sizeof v);
     return true;
 }
@@ -250,11 +243,9 @@ static bool array_row(const struct data_source *s, int64_t row, const struct dat
 
     (void)draw;
     bytes = same ? (size_t)tcc_elements(h.rank, h.dims) * (size_t)h.bytes : 0;
-    if (!same || bytes > m->size - start) {
-        snprintf(error, ERROR_SIZE, "%s:%.120s.%.40s: %s", t->path, m->key, m->extension,
-                 same ? "truncated" : "no .npy file of the first sample's type and shape");
-        return false;
-    }
+    if (!same || bytes > m->size - start)
+        return put_error(error, "%s:%.120s.%.40s: %s", t->path, m->key, m->extension,
+                         same ? "truncated" : "no .npy file of the first sample's type and shape");
     memcpy(to, m->at + start, bytes);
     return true;
 }
@@ -303,7 +294,7 @@ bool data_open_tar(struct data_request *q, struct data_array *out, bool *found, 
 
     *found = true;
     if (!t)
-        return snprintf(error, ERROR_SIZE, "no memory"), false;
+        return put_error(error, "no memory");
     t->source = (struct data_source){.refs = 1, .release = tar_release};
     t->file = q->file;
     t->file->refs++;

@@ -61,10 +61,8 @@ bool data_open_text(struct data_request *q, struct data_array *out, bool *found,
     *found = q->named || (q->info->rank == 2 && tcc_is_int((enum tcc_dtype)q->info->dtype));
     if (!*found)
         return false;
-    if (!q->file) {
-        snprintf(error, ERROR_SIZE, "%s: a folder; expected a file of text", q->path);
-        return false;
-    }
+    if (!q->file)
+        return put_error(error, "%s: a folder; expected a file of text", q->path);
     o.offset += !q->named && !strcmp(q->info->name, "target");
     if (o.tokens && strcmp(o.tokens, "bytes") != 0)
         return tokens(q, &o, out, error);

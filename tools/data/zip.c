@@ -115,18 +115,15 @@ static struct data_file *unpack(zip_file_t *in, size_t size, char *error)
     size_t got = 0;
     zip_int64_t n = 1;
 
-    if (!to) {
-        snprintf(error, ERROR_SIZE, "no memory");
-        return NULL;
-    }
+    if (!to)
+        return put_error(error, "no memory"), NULL;
     while (n > 0 && got <= size)
         if ((n = zip_fread(in, to + got, size + 1 - got)) > 0)
             got += (size_t)n;
     if (!n && got == size)
         return data_take(to, size, error);
     free(to);
-    snprintf(error, ERROR_SIZE, "damaged");
-    return NULL;
+    return put_error(error, "damaged"), NULL;
 }
 
 /* The entry's content: a view of the archive's bytes or unpacked. */
@@ -169,10 +166,8 @@ static bool read_entry(const char *path, zip_t *z, struct reader *r, zip_int64_t
     struct data_file *inner = content(z, r, i, &view, why);
 
     snprintf(shown, sizeof shown, "%.200s:%.100s", path, zip_get_name(z, (zip_uint64_t)i, ZIP_FL_ENC_RAW));
-    if (!inner) {
-        snprintf(error, ERROR_SIZE, "%s: %.500s", shown, why);
-        return false;
-    }
+    if (!inner)
+        return put_error(error, "%s: %.500s", shown, why);
     bool ok = data_array_read(shown, inner, o, info, out, error);
     if (!view) {
         data_unref(inner);
@@ -195,10 +190,8 @@ bool data_zip_array(const char *path, struct data_file *f, const char *name, con
     zip_t *z = open_zip(f, &r, &memory);
 
     *found = !z; /* whatever it should have: that it cannot be read is what matters */
-    if (!z) {
-        snprintf(error, ERROR_SIZE, "%s: %s", path, memory ? "no memory" : "damaged: no zip archive that libzip reads");
-        return false;
-    }
+    if (!z)
+        return put_error(error, "%s: %s", path, memory ? "no memory" : "damaged: no zip archive that libzip reads");
     zip_int64_t i = find(z, name, names, sizeof names);
     *found = i >= 0;
     if (*found)

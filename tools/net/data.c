@@ -8,7 +8,6 @@
 
 #include "tools/data/data_int.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

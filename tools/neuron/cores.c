@@ -34,8 +34,7 @@ static const struct instance *chosen(const struct options *o)
     for (size_t k = 0; k < sizeof instances / sizeof *instances; k++)
         if (!strcmp(instances[k].kind, kind))
             return &instances[k];
-    usage_error(o, "--core=%s: expected trn1, trn2 or trn3", kind);
-    return NULL;
+    return usage_error(o, "--core=%s: expected trn1, trn2 or trn3", kind), NULL;
 }
 
 static void neighbours(int chip, char to[32])

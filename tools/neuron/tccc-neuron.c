@@ -340,8 +340,7 @@ static bool choice(const struct options *o, enum option_id id, const char *first
     *is_second = strcmp(given, second) == 0;
     if (*is_second || strcmp(given, first) == 0)
         return true;
-    usage_error(o, "--%s=%s: expected %s or %s", option_table[id].long_name, given, first, second);
-    return false;
+    return usage_error(o, "--%s=%s: expected %s or %s", option_table[id].long_name, given, first, second), false;
 }
 
 /* The variables of the vendor's runtime, where no option says otherwise. */

@@ -148,10 +148,8 @@ static bool fit_step(const struct planner *p, const struct plan_layout *l, int t
                      const struct seconds *s, struct plan_measure *m)
 {
     struct plan_prediction few, many;
-    if (!predict(p, l, threads, few_of(p, batch), &few) || !predict(p, l, threads, batch, &many)) {
-        tool_error(p->o, EXIT_BUG, "--measure: one rank cannot be planned");
-        return false;
-    }
+    if (!predict(p, l, threads, few_of(p, batch), &few) || !predict(p, l, threads, batch, &many))
+        return tool_error(p->o, EXIT_BUG, "--measure: one rank cannot be planned"), false;
     fit(m, s->few - s->update - few.parts, s->many - s->update - many.parts, few.pipeline - few.parts,
         many.pipeline - many.parts);
     m->update = many.update > 0 ? s->update / many.update : 1;

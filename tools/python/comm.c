@@ -25,10 +25,8 @@ static PyTypeObject *request_type;
 
 struct tccrt_comm *py_comm_of(PyObject *o)
 {
-    if (!PyObject_TypeCheck(o, py_comm_type)) {
-        py_fail(TCC_EUSAGE, "a group of processes (tccc.world()) was expected");
-        return NULL;
-    }
+    if (!PyObject_TypeCheck(o, py_comm_type))
+        return py_fail(TCC_EUSAGE, "a group of processes (tccc.world()) was expected"), NULL;
     if (!((struct comm *)o)->c)
         py_fail(TCC_EUSAGE, "the group of processes was closed");
     return ((struct comm *)o)->c;

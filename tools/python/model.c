@@ -31,10 +31,8 @@ static struct tccrt_session *new_session(struct model *m)
 
 struct tccrt_session *py_take_session(struct model *m)
 {
-    if (!m->m) {
-        py_fail(TCC_EUSAGE, "the model is closed");
-        return NULL;
-    }
+    if (!m->m)
+        return py_fail(TCC_EUSAGE, "the model is closed"), NULL;
     if (!m->single)
         return m->nfree ? m->free_sessions[--m->nfree] : new_session(m);
     py_lock(m->lock);

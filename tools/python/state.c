@@ -9,10 +9,8 @@
 
 static struct tccrt_session *take_state(struct model *m)
 {
-    if (m->m && !m->single) {
-        py_fail(TCC_EUSAGE, "model '%s' has no state", tccrt_name(m->m));
-        return NULL;
-    }
+    if (m->m && !m->single)
+        return py_fail(TCC_EUSAGE, "model '%s' has no state", tccrt_name(m->m)), NULL;
     return py_take_session(m);
 }
 

@@ -5,8 +5,6 @@
  */
 #include "tools/quant/quant_int.h"
 
-#include <stdlib.h>
-
 /* The activation's codes, scale and zero point, one time for all products that read it. */
 static void put_activation(struct quant_out *w, int value)
 {

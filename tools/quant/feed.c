@@ -6,7 +6,6 @@
 #include "tools/quant/quant_int.h"
 #include "tools/run/run_int.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

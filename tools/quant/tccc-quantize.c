@@ -7,7 +7,6 @@
 
 #include "base/safe.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -21,8 +21,7 @@ static bool take_array(const char *path, struct tensors *t, char *error)
     t->narrays = ++t->n;
     if (!a->swap)
         return true;
-    snprintf(error, ERROR_SIZE, "%s: '%s' is big-endian", path, t->names[t->n - 1]);
-    return false;
+    return put_error(error, "%s: '%s' is big-endian", path, t->names[t->n - 1]);
 }
 
 bool npz_open(const char *path, struct tensors *t, char *error)
@@ -32,10 +31,8 @@ bool npz_open(const char *path, struct tensors *t, char *error)
     t->zip = data_map(path, error);
     if (!t->zip)
         return false;
-    if (!data_zip_is(t->zip) || !(t->names = data_zip_names(t->zip, &n))) {
-        snprintf(error, ERROR_SIZE, "%s: not an .npz file", path);
-        return false;
-    }
+    if (!data_zip_is(t->zip) || !(t->names = data_zip_names(t->zip, &n)))
+        return put_error(error, "%s: not an .npz file", path);
     t->at = calloc((size_t)n + 1, sizeof *t->at);
     t->arrays = calloc((size_t)n + 1, sizeof *t->arrays);
     bool ok = t->at && t->arrays;

@@ -108,8 +108,7 @@ static bool same_type(const struct tcc_tensor *got, const struct tcc_tensor *exp
                 (size_t)snprintf(text[k] + used, sizeof text[k] - used, "%s%" PRId64, i ? "," : "", both[k]->dims[i]);
         snprintf(text[k] + used, sizeof text[k] - used, "]");
     }
-    snprintf(error, ERROR_SIZE, "got %s, expected %s", text[0], text[1]);
-    return false;
+    return put_error(error, "got %s, expected %s", text[0], text[1]);
 }
 
 /* 0: element i is equal; else by which factor it is out of the tolerance. */
@@ -183,24 +182,18 @@ static const char *kind_text(const struct tcc_object *v)
 bool value_equal(const struct tcc_object *got, const struct tcc_object *expected, const struct tolerance *tolerance,
                  char *error)
 {
-    if (got->kind != expected->kind) {
-        snprintf(error, ERROR_SIZE, "got %s, expected %s", kind_text(got), kind_text(expected));
-        return false;
-    }
+    if (got->kind != expected->kind)
+        return put_error(error, "got %s, expected %s", kind_text(got), kind_text(expected));
     if (got->kind == TCC_OBJ_TENSOR)
         return tensor_equal(&got->t, &expected->t, tolerance, NULL, error);
     if (got->kind == TCC_OBJ_NONE)
         return true;
-    if (got->n != expected->n) {
-        snprintf(error, ERROR_SIZE, "got a sequence of %" PRId64 ", expected one of %" PRId64, got->n, expected->n);
-        return false;
-    }
+    if (got->n != expected->n)
+        return put_error(error, "got a sequence of %" PRId64 ", expected one of %" PRId64, got->n, expected->n);
     for (int64_t i = 0; i < got->n; i++) {
         char inner[ERROR_SIZE];
-        if (!value_equal(got->items[i], expected->items[i], tolerance, inner)) {
-            snprintf(error, ERROR_SIZE, "item %" PRId64 ": %.900s", i, inner);
-            return false;
-        }
+        if (!value_equal(got->items[i], expected->items[i], tolerance, inner))
+            return put_error(error, "item %" PRId64 ": %.900s", i, inner);
     }
     return true;
 }

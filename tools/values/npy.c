@@ -180,6 +180,5 @@ bool npy_write(const char *path, const struct tcc_object *v, char *error)
         npy_put(save.stream, v);
     if (open && !tcr_save_commit(&save))
         return true;
-    snprintf(error, ERROR_SIZE, "cannot write '%s': %m", path);
-    return false;
+    return put_error(error, "cannot write '%s': %m", path);
 }

@@ -83,10 +83,8 @@ static int complete_inputs(const struct model *m, struct tcc_object **in, char *
     for (int i = 0; i < m->nin; i++) {
         if (in[i])
             continue;
-        if (m->in[i].kind != VALUE_OPTIONAL && m->in[i].kind != VALUE_DEFAULT) {
-            snprintf(why, ERROR_SIZE, "no file for input '%s'", m->in[i].info.name);
-            return EXIT_DATA;
-        }
+        if (m->in[i].kind != VALUE_OPTIONAL && m->in[i].kind != VALUE_DEFAULT)
+            return put_error(why, "no file for input '%s'", m->in[i].info.name), EXIT_DATA;
         if (!(in[i] = tccrt_object_none()))
             return EXIT_ENVIRONMENT;
     }
@@ -99,14 +97,10 @@ static int compare_outputs(const struct model *m, struct tcc_object **got, struc
     char inner[ERROR_SIZE];
 
     for (int i = 0; i < m->nout; i++) {
-        if (!expected[i]) {
-            snprintf(why, ERROR_SIZE, "output '%.200s': no output_K.pb to compare with", m->out[i].info.name);
-            return EXIT_DATA;
-        }
-        if (!value_equal(got[i], expected[i], t, inner)) {
-            snprintf(why, ERROR_SIZE, "output '%.100s': %.850s", m->out[i].info.name, inner);
-            return EXIT_DATA;
-        }
+        if (!expected[i])
+            return put_error(why, "output '%.200s': no output_K.pb to compare with", m->out[i].info.name), EXIT_DATA;
+        if (!value_equal(got[i], expected[i], t, inner))
+            return put_error(why, "output '%.100s': %.850s", m->out[i].info.name, inner), EXIT_DATA;
     }
     return EXIT_FINE;
 }

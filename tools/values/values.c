@@ -7,9 +7,18 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+
+bool put_error(char *error, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(error, ERROR_SIZE, format, args);
+    va_end(args);
+    return false;
+}
 
 /* -- Files ------------------------------------------------------------------------------------ */
 
@@ -19,10 +28,8 @@ unsigned char *file_read(const char *path, size_t *size, char *error)
     unsigned char *data = NULL;
     size_t room = 65536, n = 0, got;
 
-    if (!in) {
-        snprintf(error, ERROR_SIZE, "cannot open '%s': %s", path, strerror(errno));
-        return NULL;
-    }
+    if (!in)
+        return put_error(error, "cannot open '%s': %s", path, strerror(errno)), NULL;
     if (fseek(in, 0, SEEK_END) == 0 && ftell(in) > 0)
         room = (size_t)ftell(in) + 1;
     rewind(in);
@@ -55,13 +62,11 @@ struct tcc_object *value_read(const char *path, enum value_kind kind, char **nam
     if (dot && strcmp(dot, ".npy") == 0) {
         if (kind != VALUE_SEQUENCE)
             return npy_read(path, error);
-        snprintf(error, ERROR_SIZE, "%s: a sequence is read from a .pb file", path);
-        return NULL;
+        return put_error(error, "%s: a sequence is read from a .pb file", path), NULL;
     }
     if (dot && strcmp(dot, ".pb") == 0)
         return pb_read(path, kind, name, error);
-    snprintf(error, ERROR_SIZE, "%s: expected a .npy or .pb file", path);
-    return NULL;
+    return put_error(error, "%s: expected a .npy or .pb file", path), NULL;
 }
 
 /* -- Printing ---------------------------------------------------------------------------------- */

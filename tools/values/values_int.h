@@ -13,6 +13,8 @@
 #include "runtime/abi.h"
 
 #define ERROR_SIZE 1024
+/* Writes why into `error`; false, for the caller to return. */
+bool put_error(char *error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* What a value of a model is, beyond a tensor: SequenceProto and OptionalProto cannot be told apart by their bytes. */
 /* DEFAULT: a tensor that need not be given */

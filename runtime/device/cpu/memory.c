@@ -56,10 +56,8 @@ void *tcr_heap_alloc(struct tcr_heap *h, size_t bytes)
     size_t size = TCR_ROUND(bytes ? bytes : 1);
     void *p = size < bytes ? NULL : h->allocator.alloc(h->allocator.user, h->exact ? bytes : size, TCR_ALIGN);
 
-    if (!p) {
-        tcr_fail(TCC_EENV, "no memory for %zu bytes", bytes);
-        return NULL;
-    }
+    if (!p)
+        return tcr_fail(TCC_EENV, "no memory for %zu bytes", bytes), NULL;
     h->held += size;
     return p;
 }
@@ -92,10 +90,8 @@ void *tcr_cpu_alloc(struct tcr_device *d, int queue, size_t bytes, bool zeroed)
         return p;
     }
     p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED) {
-        tcr_fail(TCC_EENV, "no memory for %zu bytes", bytes);
-        return NULL;
-    }
+    if (p == MAP_FAILED)
+        return tcr_fail(TCC_EENV, "no memory for %zu bytes", bytes), NULL;
     if (on_huge_pages(bytes))
         madvise(p, bytes, MADV_HUGEPAGE);
     h->held += TCR_ROUND(bytes);

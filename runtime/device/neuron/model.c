@@ -7,7 +7,6 @@
  * of the host's takes no modelled time. A trace holds the events of the last run, or of those that were given one
  * behind the other: a row for each engine and DMA queue, and one for copies.
  */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

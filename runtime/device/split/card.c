@@ -77,8 +77,7 @@ static struct split_card *make(void)
     why = errno;
     close(c->fd);
     free(c);
-    tcr_fail(TCC_EENV, "device 'cpu-split': no addresses for its memory: %s", strerror(why));
-    return NULL;
+    return tcr_fail(TCC_EENV, "device 'cpu-split': no addresses for its memory: %s", strerror(why)), NULL;
 }
 
 struct split_card *split_card_get(void)

@@ -17,10 +17,8 @@ struct split_op *split_op_new(enum split_kind kind, const char *node)
 {
     struct split_op *op = calloc(1, sizeof *op);
 
-    if (!op) {
-        tcr_fail(TCC_EENV, "no memory for work of the device");
-        return NULL;
-    }
+    if (!op)
+        return tcr_fail(TCC_EENV, "no memory for work of the device"), NULL;
     op->kind = kind;
     op->node = node ? node : "";
     return op;

@@ -34,16 +34,16 @@ static void *take(struct tcr_split *s, size_t bytes, size_t room, bool zeroed)
     if (!a)
         return split_card_alloc(s->card, bytes, room, zeroed);
     bytes = TCR_ROUND(bytes ? bytes : 1);
-    if (!(p = a->alloc(a->user, bytes, 0))) {
-        tcr_fail(TCC_EENV, "device 'cpu-split': the caller's allocator has no memory for %zu bytes", bytes);
-        return NULL;
-    }
+    if (!(p = a->alloc(a->user, bytes, 0)))
+        return tcr_fail(TCC_EENV, "device 'cpu-split': the caller's allocator has no memory for %zu bytes", bytes),
+               NULL;
     if (!(seen = split_card_see(s->card, p, bytes, false, &what)) || (uintptr_t)p % TCR_ALIGN) {
         a->free(a->user, p, 0);
-        tcr_fail(TCC_EUSAGE,
-                 "device 'cpu-split': the caller's allocator gave %s, expected %d-byte aligned memory of the device's",
-                 seen ? "another" : what, TCR_ALIGN);
-        return NULL;
+        return tcr_fail(TCC_EUSAGE,
+                        "device 'cpu-split': the caller's allocator gave %s, expected %d-byte aligned memory of the "
+                        "device's",
+                        seen ? "another" : what, TCR_ALIGN),
+               NULL;
     }
     if (zeroed)
         memset(seen, 0, bytes);
