@@ -19,8 +19,10 @@ static const struct complex_row {
     enum way way;
     bool (*build)(struct pt2 *p);
 } rows[] = {
-#define COMPLEX(name, way, function) {name, way, function},
+#define COMPLEX(name, way) {name, way, NULL},
+#define COMPLEX_BY(name, way, function) {name, way, function},
 #include "compiler/pt2/complex.def"
+#undef COMPLEX_BY
 #undef COMPLEX
 };
 

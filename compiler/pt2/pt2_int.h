@@ -209,16 +209,13 @@ struct ir_value *pt2_part(struct pt2 *p, struct ir_value *pair, int part);      
 enum pt2_transform { PT2_C2C, PT2_C2C_INVERSE, PT2_R2C, PT2_C2R };
 struct ir_value *pt2_transform(struct pt2 *p, struct ir_value *x, int64_t axis, int64_t n, enum pt2_transform kind,
                                bool normalized);
-bool aten_modulus(struct pt2 *p);
 /* The parts of an operand, which may be a number, in the result's type; the imaginary one of what is real is NULL. */
 bool pt2_parts_of(struct pt2 *p, const char *name, struct ir_value *part[2]);
-bool aten_complex_copy(struct pt2 *p), aten_complex_div(struct pt2 *p),
-                       aten_complex_reciprocal(struct pt2 *p);
-bool aten_complex_exp(struct pt2 *p), aten_complex_log(struct pt2 *p),
-                      aten_complex_pow(struct pt2 *p);
-bool aten_complex_sqrt(struct pt2 *p), aten_complex_square(struct pt2 *p), aten_complex_prod(struct pt2 *p);
-bool aten_complex_sin(struct pt2 *p), aten_complex_cos(struct pt2 *p), aten_complex_sinh(struct pt2 *p);
-bool aten_complex_cosh(struct pt2 *p), aten_complex_tanh(struct pt2 *p), aten_complex_sigmoid(struct pt2 *p);
+#define COMPLEX(name, way)
+#define COMPLEX_BY(name, way, function) bool function(struct pt2 *p);
+#include "compiler/pt2/complex.def"
+#undef COMPLEX_BY
+#undef COMPLEX
 
 /* -- Graphs */
 

@@ -94,22 +94,6 @@ bool grad_passes(const struct ir_node *n, int i);        /* may anything flow fr
 const char *grad_why_not(const struct ir_node *n, int i);
 bool grad_map_passes(const struct ir_node *n, int i);
 bool grad_lib_passes(const struct ir_node *n, int i);
-void grad_affine_grid(struct grad *g, struct ir_node *n);
-void grad_col2im(struct grad *g, struct ir_node *n);
-void grad_dft(struct grad *g, struct ir_node *n);
-void grad_grid_sample(struct grad *g, struct ir_node *n);
-void grad_stft(struct grad *g, struct ir_node *n);
-void grad_special(struct grad *g, struct ir_node *n);
-/* linalg.c */
-void grad_cholesky(struct grad *g, struct ir_node *n), grad_det(struct grad *g, struct ir_node *n),
-                   grad_eigh(struct grad *g, struct ir_node *n), grad_eig(struct grad *g, struct ir_node *n);
-void grad_inverse(struct grad *g, struct ir_node *n), grad_lu(struct grad *g, struct ir_node *n),
-                  grad_lu_solve(struct grad *g, struct ir_node *n);
-void grad_matrix_exp(struct grad *g, struct ir_node *n), grad_pinv(struct grad *g, struct ir_node *n),
-                     grad_qr(struct grad *g, struct ir_node *n);
-void grad_slogdet(struct grad *g, struct ir_node *n), grad_solve(struct grad *g, struct ir_node *n),
-                  grad_svd(struct grad *g, struct ir_node *n);
-void grad_triangular_solve(struct grad *g, struct ir_node *n);
 void grad_map(struct grad *g, struct ir_node *n);
 
 /* Nodes that are differentiated together with what they were computed from (softmax and the like): false, no such
@@ -120,10 +104,12 @@ bool grad_whole(struct grad *g, struct ir_node *n);
 #define GRAD_OP(op, rule, meaning) void grad_rule_##rule(struct grad *g, struct ir_node *n);
 #define GRAD_NONE(op, why)
 #define GRAD_REFUSED(op, why)
+#define GRAD_LIB(name, rule, operands) void grad_##rule(struct grad *g, struct ir_node *n);
 #include "passes/grad/grad.def"
 #undef GRAD_MAP
 #undef GRAD_OP
 #undef GRAD_NONE
 #undef GRAD_REFUSED
+#undef GRAD_LIB
 
 #endif

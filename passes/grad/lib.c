@@ -11,7 +11,7 @@
 
 /* -- topk ------------------------------------------------------------------------------------------ */
 
-static void topk(struct grad *g, struct ir_node *n)
+void grad_topk(struct grad *g, struct ir_node *n)
 {
     struct ir_value *d = grad_out(g, n, 0), *x = n->in[0].value;
     int64_t axis = ir_user_i(n, "axis", -1);
@@ -122,7 +122,7 @@ static bool keeps_axis(const struct ir_node *n, int axis)
     return !v || (t && (place >= t->nelems || tcc_load_f64((enum tcc_dtype)t->dtype, ir_tensor_at(t, place)) == 1));
 }
 
-static void resample(struct grad *g, struct ir_node *n)
+void grad_resample(struct grad *g, struct ir_node *n)
 {
     struct ir_value *d = grad_out(g, n, 0);
     ir_type t = n->in[0].value->type;
@@ -160,7 +160,7 @@ static struct ir_attr *attrs_of(struct grad *g, const struct ir_node *n, const c
 }
 
 /* The op again on the elements' numbers (from 1; 0 is none) says where each result came from. */
-static void moved(struct grad *g, struct ir_node *n)
+void grad_moved(struct grad *g, struct ir_node *n)
 {
     struct ir_value *d = grad_out(g, n, 0), **in = IR_NEWN(g->ctx, n->nin, struct ir_value *);
     ir_type t = n->in[0].value->type, *types = IR_NEWN(g->ctx, n->nout, ir_type);
@@ -186,7 +186,7 @@ static void moved(struct grad *g, struct ir_node *n)
 
 /* -- Means over regions ------------------------------------------------------------------------------ */
 
-static void roialign(struct grad *g, struct ir_node *n)
+void grad_roialign(struct grad *g, struct ir_node *n)
 {
     struct ir_value *d = grad_out(g, n, 0), *in[] = {d, n->in[1].value, n->in[2].value, n->in[0].value};
     if (!d)
@@ -201,7 +201,7 @@ static void roialign(struct grad *g, struct ir_node *n)
         grad_give(g, n, 0, made->out[0]);
 }
 
-static void check(struct grad *g, struct ir_node *n)
+void grad_check(struct grad *g, struct ir_node *n)
 {
     struct ir_value *d = grad_out(g, n, 0);
     if (d)
@@ -210,40 +210,23 @@ static void check(struct grad *g, struct ir_node *n)
 
 /* -- By name --------------------------------------------------------------------------------------- */
 
-/* `operands`: the set of those that a gradient flows to; the others say how they are read. */
 static const struct {
     const char *name;
     grad_rule rule;
     unsigned operands;
-} rules[] = {{"affine_grid", grad_affine_grid, 1},
-             {"array_feature_extractor", moved, 1},
-             {"check", check, 1},
-             {"cholesky", grad_cholesky, 1},
-             {"col2im", grad_col2im, 1},
-             {"compress", moved, 1},
-             {"det", grad_det, 1},
-             {"dft", grad_dft, 1},
-             {"dyn_reverse_sequence", moved, 1},
-             {"eig", grad_eig, 1},
-             {"eigh", grad_eigh, 1},
-             {"grid_sample", grad_grid_sample, 1 | 2},
-             {"inverse", grad_inverse, 1},
-             {"lu", grad_lu, 1},
-             {"lu_solve", grad_lu_solve, 1 | 4},
-             {"matrix_exp", grad_matrix_exp, 1},
-             {"max_unpool", moved, 1},
-             {"pinv", grad_pinv, 1},
-             {"qr", grad_qr, 1},
-             {"resize", resample, 1},
-             {"roialign", roialign, 1},
-             {"slogdet", grad_slogdet, 1},
-             {"solve", grad_solve, 1 | 2},
-             {"special", grad_special, 1 | 2},
-             {"stft", grad_stft, 1 | 4},
-             {"svd", grad_svd, 1},
-             {"topk", topk, 1},
-             {"triangular_solve", grad_triangular_solve, 1 | 2},
-             {"upsample", resample, 1}};
+} rules[] = {
+#define GRAD_MAP(word, x, y, z)
+#define GRAD_OP(op, rule, meaning)
+#define GRAD_NONE(op, why)
+#define GRAD_REFUSED(op, why)
+#define GRAD_LIB(name, rule, operands) {#name, grad_##rule, operands},
+#include "passes/grad/grad.def"
+#undef GRAD_MAP
+#undef GRAD_OP
+#undef GRAD_NONE
+#undef GRAD_REFUSED
+#undef GRAD_LIB
+};
 
 /* A place that is rounded has no slope. */
 static bool picks_nearest(const struct ir_node *n, const char *name)
