@@ -374,15 +374,18 @@ static void row_blocks(struct wg *g, const struct panel *p, struct em_range rows
     em_loop_end(e, &r);
 }
 
-/* So many tiles: as few blocks as must be, which differ by one row at most and fetch a share of the next panel each. */
+/* So many tiles: as few blocks as must be, which differ by one row at most. They fetch the next panel, as many of all
+ * parts' as it takes with whole lines a step. */
 static void known_rows(struct wg *g, const struct panel *p, int64_t tiles)
 {
     int64_t blocks = (tiles + p->most - 1) / p->most, rows = tiles / blocks, more = tiles % blocks,
-            all = blocks * p->parts, at = more * (rows + 1);
+            all = blocks * p->parts, at = more * (rows + 1), first = p->part * blocks;
     int lines = (int)((PANEL * 2 / LINE + all - 1) / all);
+    if (first * lines >= PANEL * 2 / LINE)
+        lines = 0;
     if (more)
-        row_blocks(g, p, em_below(g->e, em_i64(g->e, at)), (int)rows + 1, p->part * blocks, lines);
-    row_blocks(g, p, em_range(g->e, em_i64(g->e, at), em_i64(g->e, tiles)), (int)rows, p->part * blocks + more, lines);
+        row_blocks(g, p, em_below(g->e, em_i64(g->e, at)), (int)rows + 1, first, lines);
+    row_blocks(g, p, em_range(g->e, em_i64(g->e, at), em_i64(g->e, tiles)), (int)rows, first + more, lines);
 }
 
 /* A piece of an image, or its last one. */
