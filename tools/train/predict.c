@@ -21,6 +21,7 @@ struct predicting {
     const struct options *o;
     const struct tccrt_model *artifact;
     int64_t top;
+    struct tccrt_comm *world; /* NULL: this process alone */
 };
 
 const char *predict_sample(const struct predictions *p, int64_t sample, char *to)
@@ -266,7 +267,7 @@ static int tell(void *user, const struct run_results *r)
         return tool_error(g->o, EXIT_DATA, "predict: output '%s' has %" PRId64 " numbers a sample", p.output, n);
     p.each = (int)(p.classes && g->top < n ? g->top : n);
     int code = fill(&p, t, names);
-    if (code == EXIT_FINE)
+    if (code == EXIT_FINE && (!g->world || !tccrt_comm_rank(g->world)))
         code = put(&p);
     free(p.at);
     return code;
@@ -295,6 +296,21 @@ static int find_files(const struct options *o, char *artifact, const char **load
                                                     given, artifact, given);
 }
 
+/* Processes that hold parts of its tensors: all see the same samples, and the first one tells. */
+static int join_parts(const struct options *o, struct model *m, struct predicting *g)
+{
+    int parts = tccrt_tensor_parts(m->artifact);
+
+    if (parts < 2)
+        return EXIT_FINE;
+    int code = model_world(o, false, &g->world);
+    if (code == EXIT_FINE && tccrt_comm_size(g->world) != parts)
+        code = tool_error(o, EXIT_DATA, "%s: it has %d parts of tensors: start %d processes, not %d", o->words[1],
+                          parts, parts, tccrt_comm_size(g->world));
+    m->tensor = code == EXIT_FINE ? 1 + tccrt_comm_rank(g->world) : 0;
+    return code;
+}
+
 static int predict_with(const struct options *o, const char *path, const char *load, struct predicting *g)
 {
     static const char *entry[] = {"predict"};
@@ -308,13 +324,19 @@ static int predict_with(const struct options *o, const char *path, const char *l
     own.given[OPT_entry].n = 1;
     int code = model_open(&own, path, &m, NULL);
     if (code == EXIT_FINE)
+        code = join_parts(o, &m, g);
+    if (code == EXIT_FINE)
         code = model_session(&own, &m, (int)threads, NULL);
+    if (code == EXIT_FINE && g->world && tccrt_session_group(m.session, "tp", g->world) != TCC_OK)
+        code = tool_error(o, EXIT_ENVIRONMENT, "%s", tccrt_error());
     if (code == EXIT_FINE && load && tccrt_checkpoint_load(m.session, load, TCCRT_CHECKPOINT_WEIGHTS) != TCC_OK)
         code = tool_error(o, EXIT_DATA, "%s", tccrt_error());
     g->artifact = m.artifact;
     if (code == EXIT_FINE)
         code = run_data_with(o, &m, &(struct run_wish){.data = OPT_data, .load = load, .done = tell, .user = g});
     model_close(&m);
+    if (g->world && tccrt_comm_finalize(g->world, code == EXIT_FINE ? NULL : tool_last_error()) && code == EXIT_FINE)
+        code = tool_error(o, EXIT_ENVIRONMENT, "%s", tccrt_error());
     return code;
 }
 
