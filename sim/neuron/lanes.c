@@ -5,23 +5,23 @@
  * operations on bits take them as they are.
  */
 #include <math.h>
+#include <string.h>
 
 #include "sim/neuron/neuron_int.h"
 
 /* -- Operations -- */
 
-static float one(int op, float a, float b)
+static inline __attribute__((always_inline)) float one(enum neuron_alu op, float a, float b)
 {
-    switch ((enum neuron_alu)op) {
+    switch (op) {
     case NEURON_ALU_BYPASS: return a;
     case NEURON_ALU_ADD: return a + b;
     case NEURON_ALU_SUB: return a - b;
     case NEURON_ALU_MUL: return a * b;
     case NEURON_ALU_MAX: return a > b || !(a == a) ? a : b; /* NaN of either side */
     case NEURON_ALU_MIN: return a < b || !(a == a) ? a : b;
-    case NEURON_ALU_POW: return neuron_power(a, b);
-    case NEURON_ALU_ABSMAX: return one(NEURON_ALU_MAX, fabsf(a), fabsf(b));
-    case NEURON_ALU_ABSMIN: return one(NEURON_ALU_MIN, fabsf(a), fabsf(b));
+    case NEURON_ALU_ABSMAX: return fabsf(a) > fabsf(b) || !(a == a) ? fabsf(a) : fabsf(b);
+    case NEURON_ALU_ABSMIN: return fabsf(a) < fabsf(b) || !(a == a) ? fabsf(a) : fabsf(b);
     case NEURON_ALU_EQ: return a == b;
     case NEURON_ALU_NE: return a != b;
     case NEURON_ALU_GE: return a >= b;
@@ -36,15 +36,16 @@ static float one(int op, float a, float b)
     case NEURON_ALU_RELU: return a > 0 || !(a == a) ? a : 0;
     case NEURON_ALU_RSQRT: return 1 / sqrtf(a);
     case NEURON_ALU_RECIP: return 1 / a;
-    default: return a; /* on bits: integer() */
+    default: return a; /* powers are rows, operations on bits integer() */
     }
 }
 
 /* On 32 bits; `sign`: of i32, i16, i8. Shifts beyond the word give 0. */
-static uint32_t integer(int op, uint32_t a, uint32_t b, bool sign)
+static inline __attribute__((always_inline)) uint32_t integer(enum neuron_alu op, uint32_t a, uint32_t b, bool sign)
 {
     bool less = sign ? (int32_t)a < (int32_t)b : a < b;
-    switch ((enum neuron_alu)op) {
+    uint32_t above = sign && (int32_t)a < 0 ? 0 - a : a, below = sign && (int32_t)b < 0 ? 0 - b : b;
+    switch (op) {
     case NEURON_ALU_ADD: return a + b;
     case NEURON_ALU_SUB: return a - b;
     case NEURON_ALU_MUL: return a * b;
@@ -65,41 +66,88 @@ static uint32_t integer(int op, uint32_t a, uint32_t b, bool sign)
     case NEURON_ALU_XOR: return a ^ b;
     case NEURON_ALU_SHL: return b < 32 ? a << b : 0;
     case NEURON_ALU_SHR: return b < 32 ? a >> b : 0;
-    case NEURON_ALU_ABS: return sign && (int32_t)a < 0 ? 0 - a : a;
+    case NEURON_ALU_ABS: return above;
     case NEURON_ALU_SQUARE: return a * a;
     case NEURON_ALU_RELU: return sign && (int32_t)a < 0 ? 0 : a;
-    case NEURON_ALU_ABSMAX:
-    case NEURON_ALU_ABSMIN:
-        a = integer(NEURON_ALU_ABS, a, 0, sign);
-        b = integer(NEURON_ALU_ABS, b, 0, sign);
-        return (op == NEURON_ALU_ABSMAX) == (a > b) ? a : b;
+    case NEURON_ALU_ABSMAX: return above > below ? above : below;
+    case NEURON_ALU_ABSMIN: return above > below ? below : above;
     default: return a;
     }
 }
 
-/* Loops of their own for what is common, so that they are vector loops. */
-#define LOOP(value)                   \
-    for (int64_t k = 0; k < n; k++) { \
-        float x = a[k], y = b[k * s]; \
-        to[k] = value;                \
-    }                                 \
-    return
+#if defined __clang__
+#define ALONE _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define ALONE _Pragma("GCC ivdep")
+#endif
 
-void neuron_alu(int op, int64_t n, const float *a, const float *b, int64_t s, float *to)
+/* A loop for each operation, so that they are vector loops; b is a row or one number, and `to` may be a or b. */
+#define LOOP(id, compute)                                                                              \
+    case NEURON_ALU_##id:                                                                              \
+        ALONE for (int64_t k = 0; step && k < n; k++) to[k] = compute(NEURON_ALU_##id, a[k], b[k]);    \
+        ALONE for (int64_t k = 0; !step && k < n; k++) to[k] = compute(NEURON_ALU_##id, a[k], number); \
+        return;
+
+NEURON_WIDE static void floats(enum neuron_alu op, int64_t n, const float *a, const float *b, int64_t step, float *to)
 {
-    switch ((enum neuron_alu)op) {
-    case NEURON_ALU_ADD: LOOP(x + y);
-    case NEURON_ALU_SUB: LOOP(x - y);
-    case NEURON_ALU_MUL: LOOP(x * y);
-    default: LOOP(one(op, x, y));
+    float number = *b;
+    switch (op) {
+#define ALU(id, name, kind, reduces) LOOP(id, one)
+#include "runtime/neuron_isa.def"
+    case NEURON_NALU: return;
     }
 }
 
-/* Logical shifts see only the bits of their type. */
-static uint32_t cut(uint32_t v, int type, int op)
+void neuron_alu(int op, int64_t n, const float *a, const float *b, int64_t step, float *to)
 {
+    if (op == NEURON_ALU_POW)
+        neuron_powers(n, a, b, step, to);
+    else
+        floats((enum neuron_alu)op, n, a, b, step, to);
+}
+
+static inline __attribute__((always_inline)) uint32_t of_signed(enum neuron_alu op, uint32_t a, uint32_t b)
+{
+    return integer(op, a, b, true);
+}
+
+static inline __attribute__((always_inline)) uint32_t of_unsigned(enum neuron_alu op, uint32_t a, uint32_t b)
+{
+    return integer(op, a, b, false);
+}
+
+NEURON_WIDE static void integers(enum neuron_alu op, bool sign, int64_t n, const uint32_t *a, const uint32_t *b,
+                                 int64_t step, uint32_t *to)
+{
+    uint32_t number = *b;
+    if (sign)
+        switch (op) {
+#define ALU(id, name, kind, reduces) LOOP(id, of_signed)
+#include "runtime/neuron_isa.def"
+        case NEURON_NALU: return;
+        }
+    switch (op) {
+#define ALU(id, name, kind, reduces) LOOP(id, of_unsigned)
+#include "runtime/neuron_isa.def"
+    case NEURON_NALU: return;
+    }
+}
+
+/* x op b, or b op x where they are exchanged; `room` for a row of b. */
+static void words_alu(int op, int type, bool reversed, int64_t n, uint32_t *x, const uint32_t *b, int64_t step,
+                      uint32_t *room)
+{
+    bool sign = isa_type(type)->class == 'i';
     int bytes = isa_type(type)->bytes;
-    return op == NEURON_ALU_SHR && bytes < 4 ? v & ((1u << 8 * bytes) - 1) : v;
+    for (int64_t k = 0; op == NEURON_ALU_SHR && bytes < 4 && k < n; k++) /* logical shifts see only these bits */
+        x[k] &= (1u << 8 * bytes) - 1;
+    if (!reversed) {
+        integers((enum neuron_alu)op, sign, n, x, b, step, x);
+        return;
+    }
+    for (int64_t k = 0; k < n; k++)
+        room[k] = *b;
+    integers((enum neuron_alu)op, sign, n, room, x, 1, x);
 }
 
 /* Whether an instruction computes with integers: on bits, or on GpSimd with nothing but integers. */
@@ -134,8 +182,7 @@ static void tensor_tensor(struct run *r, int lane)
         uint32_t *a = words(s->row[0]), *b = words(s->row[1]);
         neuron_get_bits(r, 1, lane, a);
         neuron_get_bits(r, 2, lane, b);
-        for (int64_t k = 0; k < n; k++)
-            a[k] = integer(op, cut(a[k], type, op), b[k], isa_type(type)->class == 'i');
+        words_alu(op, type, false, n, a, b, 1, NULL);
         neuron_put_bits(r, 0, lane, a);
         return;
     }
@@ -145,15 +192,46 @@ static void tensor_tensor(struct run *r, int lane)
     neuron_put(r, 0, lane, s->row[2]);
 }
 
-/* x op b, or b op x where they are exchanged. */
-static void scalar(int op, bool reversed, int64_t n, float *x, float b)
+/* Rows of n in ascending order. Each number waits for the last one of its row, so that eight rows go on at once. */
+enum { CHAINS = 8 };
+
+#define CHAIN(id)                                                             \
+    case NEURON_ALU_##id:                                                     \
+        for (int k = 0; k < many; k++)                                        \
+            sum[k] = x[k * n];                                                \
+        for (int64_t e = 1; many == CHAINS && e < n; e++)                     \
+            _Pragma("GCC unroll 8") for (int k = 0; k < CHAINS; k++) sum[k] = \
+                one(NEURON_ALU_##id, sum[k], x[k * n + e]);                   \
+        for (int k = 0; many < CHAINS && k < many; k++)                       \
+            for (int64_t e = 1; e < n; e++)                                   \
+                sum[k] = one(NEURON_ALU_##id, sum[k], x[k * n + e]);          \
+        break;
+
+static void chains(enum neuron_alu op, int64_t rows, int64_t n, const float *x, float *to)
 {
+    for (; rows > 0; rows -= CHAINS, x += CHAINS * n, to += CHAINS) {
+        float sum[CHAINS];
+        int many = rows < CHAINS ? (int)rows : CHAINS;
+        switch (op) {
+#define ALU(id, name, kind, reduces) CHAIN(id)
+#include "runtime/neuron_isa.def"
+        case NEURON_NALU: return;
+        }
+        memcpy(to, sum, (size_t)many * sizeof *sum);
+    }
+}
+
+/* x op b, or b op x where they are exchanged. */
+static void scalar(struct neuron_sim *s, int op, bool reversed, int64_t n, float *x, float b)
+{
+    float *row = s->row[3];
     if (!reversed) {
         neuron_alu(op, n, x, &b, 0, x);
         return;
     }
     for (int64_t k = 0; k < n; k++)
-        x[k] = one(op, b, x[k]);
+        row[k] = b;
+    neuron_alu(op, n, row, x, 1, x);
 }
 
 static void tensor_scalar(struct run *r, int lane)
@@ -167,27 +245,22 @@ static void tensor_scalar(struct run *r, int lane)
         for (int k = 2; k < r->i->noperands; k++) {
             int op = neuron_attr(r->i, k == 2 ? NEURON_ATTR_OP0 : NEURON_ATTR_OP1).i;
             bool reversed = neuron_attr(r->i, k == 2 ? NEURON_ATTR_REV0 : NEURON_ATTR_REV1).i;
-            uint32_t b = (uint32_t)(int64_t)r->i->operand[k].number, *w = words(x);
-            for (int64_t e = 0; e < n; e++) {
-                uint32_t a = cut(w[e], type, op);
-                w[e] = reversed ? integer(op, b, a, isa_type(type)->class == 'i')
-                                : integer(op, a, b, isa_type(type)->class == 'i');
-            }
+            uint32_t b = (uint32_t)(int64_t)r->i->operand[k].number;
+            words_alu(op, type, reversed, n, words(x), &b, 0, words(s->row[3]));
         }
         neuron_put_bits(r, 0, lane, words(x));
         return;
     }
     neuron_get(r, 1, lane, x);
-    scalar(neuron_attr(r->i, NEURON_ATTR_OP0).i, neuron_attr(r->i, NEURON_ATTR_REV0).i, n, x,
+    scalar(s, neuron_attr(r->i, NEURON_ATTR_OP0).i, neuron_attr(r->i, NEURON_ATTR_REV0).i, n, x,
            neuron_column(r, 2, lane));
     if (r->i->op == NEURON_OP_TENSOR_SCALAR && r->i->noperands == 4)
-        scalar(neuron_attr(r->i, NEURON_ATTR_OP1).i, neuron_attr(r->i, NEURON_ATTR_REV1).i, n, x,
+        scalar(s, neuron_attr(r->i, NEURON_ATTR_OP1).i, neuron_attr(r->i, NEURON_ATTR_REV1).i, n, x,
                neuron_column(r, 3, lane));
     neuron_put(r, 0, lane, x);
     if (r->i->op == NEURON_OP_TENSOR_SCALAR_REDUCE) {
-        float sum = x[0];
-        for (int64_t k = 1; k < n; k++)
-            sum = one(neuron_attr(r->i, NEURON_ATTR_OP1).i, sum, x[k]);
+        float sum;
+        chains((enum neuron_alu)neuron_attr(r->i, NEURON_ATTR_OP1).i, 1, n, x, &sum);
         neuron_put(r, 3, lane, &sum);
     }
 }
@@ -199,7 +272,7 @@ static void scalar_tensor_tensor(struct run *r, int lane)
     int op = neuron_attr(r->i, NEURON_ATTR_OP1).i;
     neuron_get(r, 1, lane, s->row[0]);
     neuron_get(r, 3, lane, s->row[1]);
-    scalar(neuron_attr(r->i, NEURON_ATTR_OP0).i, neuron_attr(r->i, NEURON_ATTR_REV0).i, n, s->row[0],
+    scalar(s, neuron_attr(r->i, NEURON_ATTR_OP0).i, neuron_attr(r->i, NEURON_ATTR_REV0).i, n, s->row[0],
            neuron_column(r, 2, lane));
     if (neuron_attr(r->i, NEURON_ATTR_REV1).i)
         neuron_alu(op, n, s->row[1], s->row[0], 1, s->row[2]);
@@ -208,12 +281,12 @@ static void scalar_tensor_tensor(struct run *r, int lane)
     neuron_put(r, 0, lane, s->row[2]);
 }
 
-/* Over the innermost `axes` dims, ascending. */
+/* Over the innermost `axes` dims, of eight partitions at once where a row has room for them. */
 static void reduce(struct run *r, int lane)
 {
     struct neuron_sim *s = r->s;
-    int64_t out = neuron_free_size(&r->i->operand[0]), n = neuron_free_size(&r->i->operand[1]) / out;
-    int op = neuron_attr(r->i, NEURON_ATTR_OP0).i;
+    int64_t all = neuron_free_size(&r->i->operand[1]), out = neuron_free_size(&r->i->operand[0]), n = all / out;
+    int op = neuron_attr(r->i, NEURON_ATTR_OP0).i, lanes = all * CHAINS > ROW ? 1 : CHAINS;
     bool negate = neuron_attr(r->i, NEURON_ATTR_NEGATE).i, sign = isa_type(r->i->operand[1].type)->class == 'i';
     if (exact(r, op)) {
         uint32_t *w = words(s->row[0]), *t = words(s->row[1]);
@@ -221,32 +294,36 @@ static void reduce(struct run *r, int lane)
         for (int64_t k = 0; k < out; k++) {
             t[k] = w[k * n];
             for (int64_t e = 1; e < n; e++)
-                t[k] = integer(op, t[k], w[k * n + e], sign);
+                t[k] = integer((enum neuron_alu)op, t[k], w[k * n + e], sign);
             t[k] = negate ? 0 - t[k] : t[k];
         }
         neuron_put_bits(r, 0, lane, t);
         return;
     }
-    neuron_get(r, 1, lane, s->row[0]);
-    for (int64_t k = 0; k < out; k++) {
-        float sum = s->row[0][k * n];
-        for (int64_t e = 1; e < n; e++)
-            sum = one(op, sum, s->row[0][k * n + e]);
-        s->row[1][k] = negate ? -sum : sum;
-    }
-    neuron_put(r, 0, lane, s->row[1]);
+    if (lane % lanes)
+        return;
+    lanes = lanes < r->i->operand[0].count - lane ? lanes : r->i->operand[0].count - lane;
+    for (int k = 0; k < lanes; k++)
+        neuron_get(r, 1, lane + k, s->row[0] + k * all);
+    chains((enum neuron_alu)op, out * lanes, n, s->row[0], s->row[1]);
+    for (int64_t k = 0; negate && k < out * lanes; k++)
+        s->row[1][k] = -s->row[1][k];
+    for (int k = 0; k < lanes; k++)
+        neuron_put(r, 0, lane + k, s->row[1] + k * out);
 }
 
 static void scan(struct run *r, int lane)
 {
     struct neuron_sim *s = r->s;
     int64_t n = neuron_free_size(&r->i->operand[0]);
+    enum neuron_alu op0 = (enum neuron_alu)neuron_attr(r->i, NEURON_ATTR_OP0).i,
+                    op1 = (enum neuron_alu)neuron_attr(r->i, NEURON_ATTR_OP1).i;
     float last = neuron_column(r, 3, lane);
     neuron_get(r, 1, lane, s->row[0]);
     neuron_get(r, 2, lane, s->row[1]);
     for (int64_t k = 0; k < n; k++) {
-        last = one(neuron_attr(r->i, NEURON_ATTR_OP0).i, s->row[0][k], last);
-        last = one(neuron_attr(r->i, NEURON_ATTR_OP1).i, last, s->row[1][k]);
+        last = one(op0, s->row[0][k], last);
+        last = one(op1, last, s->row[1][k]);
         s->row[2][k] = last;
     }
     neuron_put(r, 0, lane, s->row[2]);

@@ -180,14 +180,46 @@ static bool all_written(const struct memory *m, int64_t line, int64_t at, const 
     return true;
 }
 
-static void load_bits(int type, const uint8_t *from, int64_t stride, int64_t n, uint32_t *to)
+/* Words of elements of a type, signed ones extended. */
+#define WIDEN(type)                                              \
+    for (int64_t i = 0; i < n; i++) {                            \
+        type v;                                                  \
+        memcpy(&v, from + i * stride * (int)sizeof v, sizeof v); \
+        to[i] = (uint32_t)v;                                     \
+    }                                                            \
+    return
+
+NEURON_WIDE static void load_bits(int type, const uint8_t *from, int64_t stride, int64_t n, uint32_t *to)
 {
-    int64_t bytes = isa_type(type)->bytes;
     bool sign = isa_type(type)->class == 'i';
-    for (int64_t i = 0; i < n; i++) {
-        uint32_t v = 0;
-        memcpy(&v, from + i * stride * bytes, (size_t)bytes);
-        to[i] = !sign ? v : bytes == 1 ? (uint32_t)(int8_t)v : bytes == 2 ? (uint32_t)(int16_t)v : v;
+    if (isa_type(type)->bytes == 4) {
+        WIDEN(uint32_t);
+    } else if (isa_type(type)->bytes == 2 && sign) {
+        WIDEN(int16_t);
+    } else if (isa_type(type)->bytes == 2) {
+        WIDEN(uint16_t);
+    } else if (sign) {
+        WIDEN(int8_t);
+    } else {
+        WIDEN(uint8_t);
+    }
+}
+
+#define NARROW(type)                                           \
+    for (int64_t i = 0; i < n; i++) {                          \
+        type v = (type)from[i];                                \
+        memcpy(to + i * stride * (int)sizeof v, &v, sizeof v); \
+    }                                                          \
+    return
+
+NEURON_WIDE static void store_bits(int type, uint8_t *to, int64_t stride, int64_t n, const uint32_t *from)
+{
+    if (isa_type(type)->bytes == 4) {
+        NARROW(uint32_t);
+    } else if (isa_type(type)->bytes == 2) {
+        NARROW(uint16_t);
+    } else {
+        NARROW(uint8_t);
     }
 }
 
@@ -269,8 +301,8 @@ static void put(struct run *r, int k, int lane, const float *floats, const uint3
             stochastic(r, p, line, first, u.length, u.stride, to, floats + first);
         else if (floats)
             neuron_store_floats(p->o->type, to, u.stride, u.length, floats + first);
-        for (int64_t i = 0; !floats && i < u.length; i++)
-            memcpy(to + i * u.stride * bytes, &bits[first + i], (size_t)bytes); /* little-endian */
+        else
+            store_bits(p->o->type, to, u.stride, u.length, bits + first);
         mark_runs(r, m, line, at, &u, bytes, floats && r->engine == NEURON_TENSOR);
     }
 }

@@ -6,6 +6,19 @@
 #include "sim/neuron/isa_int.h"
 #include "sim/neuron/neuronsim.h"
 
+/* Loops over rows, as vectors of several widths, of which the program takes the widest that its processor has. No
+ * operation is contracted, so that all give the same bits. GCC vectorises at its third level, whatever the level of the
+ * rest; instrumented builds have one width: what chooses would run before they are ready. */
+#if defined __GNUC__ && !defined __clang__ && !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__
+#if defined __x86_64__ && defined __GLIBC__
+#define NEURON_WIDE __attribute__((optimize("O3"), target_clones("avx512f", "avx2", "default")))
+#else
+#define NEURON_WIDE __attribute__((optimize("O3")))
+#endif
+#else
+#define NEURON_WIDE
+#endif
+
 /* What happens in order: the streams of the engines, then the DMA rings (a ring of a number on all 16 DMA engines). */
 enum { STREAMS = NEURON_NENGINES + NEURON_QUEUES, ROW = 65536, PARTS = NEURON_DMA_ENGINES };
 /* floats of the tensor engine's operands, for each number that an element holds */
@@ -172,8 +185,10 @@ void neuron_pe(struct run *r);
 void neuron_multiply(int rows, int columns, int n, const float *stationary, const float *moving, float *sums);
 void neuron_lanes(struct run *r);
 void neuron_select(struct run *r);
-float neuron_power(float a, float b);
-void neuron_alu(int op, int64_t n, const float *a, const float *b, int64_t b_stride, float *to);
+/* of rows; steps of 0 or 1 from one b to the next */
+void neuron_powers(int64_t n, const float *a, const float *b, int64_t step, float *to);
+void neuron_alu(int op, int64_t n, const float *a, const float *b, int64_t step, float *to);
+void neuron_functions(enum neuron_func f, float parameter, int64_t n, float *v); /* in place */
 void neuron_activation(struct run *r);
 
 /* dma.c */

@@ -175,7 +175,7 @@ void neuron_from_float(enum neuron_type t, float f, bool stochastic, uint32_t ra
 
 /* -- Rows; strides in elements -- */
 
-void neuron_load_floats(int type, const uint8_t *from, int64_t stride, int64_t n, float *to)
+NEURON_WIDE void neuron_load_floats(int type, const uint8_t *from, int64_t stride, int64_t n, float *to)
 {
     int64_t bytes = isa_type(type)->bytes;
     if ((type == NEURON_F32 || type == NEURON_TF32) && stride == 1) {
@@ -196,7 +196,7 @@ void neuron_load_floats(int type, const uint8_t *from, int64_t stride, int64_t n
 }
 
 /* To the nearest even. */
-void neuron_store_floats(int type, uint8_t *to, int64_t stride, int64_t n, const float *from)
+NEURON_WIDE void neuron_store_floats(int type, uint8_t *to, int64_t stride, int64_t n, const float *from)
 {
     int64_t bytes = isa_type(type)->bytes;
     if (type == NEURON_F32 && stride == 1) {
