@@ -357,10 +357,12 @@ static void run_panels(struct product *p, int64_t *at)
     struct nk *nk = p->nk;
     struct nk_panel *rows[2] = {p->panel[p->rows], nk_panel_copy(nk, p->panel[p->rows])}, *other = p->panel[!p->rows];
     int64_t n = nk->extent[p->across];
+    bool stays = p->block >= n && !(p->c->batch | (p->beside & p->dims[!p->rows])); /* for the next turn */
     for (int64_t lo = 0; lo < n; lo += p->block) {
         int64_t last = n - lo < p->block ? n : lo + p->block;
         int now = 0;
-        nk_panel_load(nk, other, at, lo, last - lo);
+        if (!stays || !nk_panel_holds(other, lo, last - lo))
+            nk_panel_load(nk, other, at, lo, last - lo);
         load_rows(p, rows[0], at, 0);
         for (int64_t row = 0, step; row < nk->extent[p->along]; row += step, now ^= 1) {
             step = nk_rows_at(p, row);
@@ -372,7 +374,8 @@ static void run_panels(struct product *p, int64_t *at)
             nk_panel_release(nk, rows[now]);
         }
     }
-    nk_panel_release(nk, other);
+    if (!stays)
+        nk_panel_release(nk, other);
     at[p->along] = at[p->across] = 0;
 }
 
@@ -390,7 +393,8 @@ void nk_run_product(struct nk *nk)
                 nk_run_parts(p, at);
             else
                 run_panels(p, at);
-        while (nk_next(nk, p->c->batch, NULL, at));
+        while (nk_next(nk, p->c->batch | p->beside, NULL, at));
+        nk_panel_release(nk, p->panel[!p->rows]);
         return;
     }
     int64_t each[KN_MAX_DIMS];

@@ -29,6 +29,7 @@ struct product {
     struct nk_panel *panel[SIDES]; /* NULL: none */
     int across;                    /* the dim of the other factor, where there are panels */
     int64_t block;                 /* points of it in a panel */
+    uint32_t beside;               /* where there are panels: factors' own dims that these have one point of */
     int64_t part;                  /* summed points of a panel, where they come in parts; 0: they don't */
     int turned; /* the factor whose loads are turned over though the other one comes as it may; -1: none */
     struct nk_panel *weights[WEIGHTS];
@@ -39,6 +40,7 @@ struct product {
 int64_t nk_points(const struct nk *nk, uint32_t dims);
 /* the one dim among these with more than one point; -1: there is none, or there are several */
 int nk_only_dim(const struct nk *nk, uint32_t dims);
+bool nk_find_own(struct product *p, int own[SIDES]);                         /* false: a panel would have none */
 /* of MX numbers: the other dim of the sum, of those in one element; else none */
 uint32_t nk_packed_dims(const struct product *p);
 bool nk_plan_product(struct nk *nk, struct product *p);                     /* false: the kernel is none */

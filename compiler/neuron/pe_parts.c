@@ -23,10 +23,7 @@ void nk_find_parts(struct product *p)
     struct nk *nk = p->nk;
     int summed = p->mx >= 0 ? p->summed : nk_only_dim(nk, p->c->k), own[SIDES];
     uint32_t taps = nk_packed_dims(p);
-    own[p->rows] = nk_only_dim(nk, p->dims[p->rows]);
-    own[!p->rows] = nk_only_dim(nk, p->dims[!p->rows]);
-    if (p->panel[0] || nk->room < NK_ROOM || summed < 0 || own[0] < 0 || own[1] < 0 || own[p->rows] != p->along ||
-        summed != p->summed ||
+    if (p->panel[0] || nk->room < NK_ROOM || summed < 0 || summed != p->summed || !nk_find_own(p, own) ||
         p->wide != (nk->k->insns[p->root[0]].dtype == TCC_F32 && nk->k->insns[p->root[1]].dtype == TCC_F32))
         return;
     int64_t banks = (nk->extent[own[!p->rows]] + NEURON_MOVING - 1) / NEURON_MOVING;

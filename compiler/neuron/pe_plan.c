@@ -149,6 +149,29 @@ uint32_t nk_packed_dims(const struct product *p)
     return p->mx >= 0 ? p->c->k & ~(1u << p->summed) : 0;
 }
 
+/* The dim of its own that a factor's panel has: what lies along the result's rows; the other factor's longest. Where
+ * that alone fills what a product takes, the others are turns, as a batch is. */
+bool nk_find_own(struct product *p, int own[SIDES])
+{
+    const struct nk *nk = p->nk;
+    p->beside = 0;
+    for (int i = 0; i < SIDES; i++) {
+        own[i] = i == p->rows ? p->along : -1;
+        for (int d = 0; i != p->rows && d < nk->k->ndims; d++)
+            if (p->dims[i] >> d & 1 && nk->extent[d] > 1 && (own[i] < 0 || nk->extent[d] > nk->extent[own[i]]))
+                own[i] = d;
+        if (own[i] < 0 || nk->extent[own[i]] == 1)
+            return false;
+        uint32_t others = 0;
+        for (int d = 0; d < nk->k->ndims; d++)
+            others |= (uint32_t)(p->dims[i] >> d & 1 && d != own[i] && nk->extent[d] > 1) << d;
+        if (others && nk->extent[own[i]] < (i == p->rows ? NEURON_PARTITIONS : NEURON_MOVING))
+            return false;
+        p->beside |= others;
+    }
+    return true;
+}
+
 /* Panels, if both factors have them and they fit: two of 128 rows, which are turned over as they come, and one of the
  * other factor. */
 static void find_panels(struct product *p)
@@ -157,9 +180,7 @@ static void find_panels(struct product *p)
     struct nk *nk = p->nk;
     int summed = p->mx >= 0 ? p->summed : nk_only_dim(nk, p->c->k), own[SIDES];
     uint32_t taps = nk_packed_dims(p);
-    own[p->rows] = nk_only_dim(nk, p->dims[p->rows]);
-    own[!p->rows] = nk_only_dim(nk, p->dims[!p->rows]);
-    if (nk->room < NK_ROOM || summed < 0 || own[0] < 0 || own[1] < 0 || own[p->rows] != p->along || summed != p->summed)
+    if (nk->room < NK_ROOM || summed < 0 || summed != p->summed || !nk_find_own(p, own))
         return;
     for (int i = 0; i < SIDES; i++)
         if (!(p->panel[i] = nk_panel_new(nk, p->root[i], summed, own[i], taps, p->mx, nk->extent[summed])))
