@@ -15,6 +15,7 @@
  */
 #include "passes/rewrite_int.h"
 
+#include <math.h>
 #include <string.h>
 
 bool pass_attention_run(struct pass_run *r);
