@@ -34,6 +34,8 @@ struct moment {
     uint32_t ring_epoch[NEURON_QUEUES];
     struct clock ring_clock[NEURON_QUEUES];
     struct neuron_counters n;
+    int nsources;
+    uint64_t sum[MOST_SOURCES]; /* what each source of signals has begun to give */
 };
 struct fold {
     struct moment at[MOMENTS];
@@ -138,6 +140,9 @@ static void take(struct neuron_sim *s, struct moment *m)
     memcpy(m->ring_epoch, s->ring_epoch, sizeof m->ring_epoch);
     memcpy(m->ring_clock, s->ring_clock, sizeof m->ring_clock);
     m->n = s->n;
+    m->nsources = s->nsources;
+    for (int k = 0; k < s->nsources; k++)
+        m->sum[k] = s->source[k]->sum;
 }
 
 /* Did everything go on from a to b by what it did from b to c? Counters need not. */
@@ -367,24 +372,18 @@ static void signals_on(struct period *p)
         for (int e = 0; e < NEURON_NENGINES; e++)
             if (m->waited[e] > epoch_of(p->a, e))
                 m->waited[e] += (uint32_t)p->times * (epoch_of(p->b, e) - epoch_of(p->a, e));
-        for (int f = 0; f < STREAMS; f++) {
-            struct source *from = m->from[f];
-            size_t first = from ? from->n : 0;
-            while (first && from->list[first - 1].clock.at[f] > epoch_of(p->a, f))
-                first--;
-            if (!from || first == from->n)
-                continue;
-            uint64_t by = p->times * (from->sum - from->list[first].before);
-            from->dropped += p->times * (from->n - first);
-            from->sum += by;
-            const struct clock *a = f < NEURON_NENGINES ? &p->a->engine[f].clock
-                                                        : &p->a->ring_clock[f - NEURON_NENGINES],
-                               *b = f < NEURON_NENGINES ? &p->b->engine[f].clock
-                                                        : &p->b->ring_clock[f - NEURON_NENGINES];
-            for (size_t g = 0; g < from->n; g++) {
-                from->list[g].before += by;
-                clock_on(p, &from->list[g].clock, a, b);
-            }
+    }
+    for (int k = 0; k < p->s->nsources; k++) {
+        struct source *from = p->s->source[k];
+        int f = from->stream;
+        uint64_t by = p->times * (from->sum - (k < p->a->nsources ? p->a->sum[k] : 0));
+        const struct clock *a = f < NEURON_NENGINES ? &p->a->engine[f].clock : &p->a->ring_clock[f - NEURON_NENGINES],
+                           *b = f < NEURON_NENGINES ? &p->b->engine[f].clock : &p->b->ring_clock[f - NEURON_NENGINES];
+        from->dropped += by / PARTS; /* of a ring: transfers */
+        from->sum += by;
+        for (size_t g = 0; g < from->n && by; g++) {
+            from->list[g].before += by;
+            clock_on(p, &from->list[g].clock, a, b);
         }
     }
 }
@@ -485,7 +484,7 @@ static bool find_period(struct neuron_sim *s, struct fold *f)
 
 void neuron_fold(struct neuron_sim *s)
 {
-    if (s->c.values || s->c.seed || s->c.unfolded || s->trace || s->stopped)
+    if (s->c.values || s->c.seed || s->c.unfolded || s->trace || s->stopped || s->nsources > MOST_SOURCES)
         return;
     if (!s->fold && !(s->fold = calloc(1, sizeof *s->fold)))
         return; /* it takes longer, then */

@@ -58,7 +58,8 @@ struct place { const struct neuron_operand *o; struct memory *m; int64_t offset;
 /* of each stream, the last instruction or transfer that is known to have ended */
 struct clock { uint32_t at[STREAMS]; };
 struct given { uint64_t before; struct clock clock; }; /* a signal: the sum of those before it, what it tells */
-struct source { struct given *list; size_t n, room, dropped; uint64_t sum; };
+struct source { struct given *list; size_t n, room, dropped; uint64_t sum; int stream; };
+enum { MOST_SOURCES = 1024 };                          /* whose sums loops in time look at (fold.c) */
 struct semaphore {
     uint64_t value;
     /* who has signalled it, or will when what they have begun ends */
@@ -123,6 +124,8 @@ struct neuron_sim {
     struct memory product;
     struct shadow sbuf_shadow, psum_shadow, *hbm_shadow;
     struct semaphore sem[NEURON_SEMAPHORES];
+    struct source *source[MOST_SOURCES];               /* all of those of semaphores, the first ones here */
+    int nsources;
     struct engine engine[NEURON_NENGINES];
     struct dma_engine dma[PARTS];
     uint32_t ring_epoch[NEURON_QUEUES];

@@ -52,9 +52,15 @@ void neuron_signal_given(struct neuron_sim *s, struct run *r, int stream, int se
                         "come after the wait, or use another semaphore",
                         semaphore, neuron_engine_name((enum neuron_engine)w));
     }
-    if (!f && !(f = m->from[stream] = calloc(1, sizeof *f))) {
-        s->out_of_memory = true;
-        return;
+    if (!f) {
+        if (!(f = m->from[stream] = calloc(1, sizeof *f))) {
+            s->out_of_memory = true;
+            return;
+        }
+        f->stream = stream;
+        if (s->nsources < MOST_SOURCES)
+            s->source[s->nsources] = f;
+        s->nsources++;
     }
     if (f->n == KEPT_SIGNALS) {
         memmove(f->list, f->list + KEPT_SIGNALS / 2, KEPT_SIGNALS / 2 * sizeof *f->list);
@@ -302,4 +308,5 @@ void neuron_order_clear(struct neuron_sim *s)
             }
         s->sem[k] = (struct semaphore){0};
     }
+    s->nsources = 0;
 }
