@@ -407,15 +407,39 @@ static void run_rows(struct em *e, int dim, V first)
     }
 }
 
+/* Stages [first, last), which repeat along the same dims, at each of their points; those before `dim` are bound. */
+static void run_repeated(struct em *e, int first, int last, int dim)
+{
+    const struct kn_stage *s = &e->k->stages[first];
+    struct em_loop l;
+    while (dim < e->k->ndims && !(s->repeat >> dim & 1))
+        dim++;
+    if (dim < e->k->ndims) {
+        em_loop_begin(e, &l, em_points(e, dim), em_i64(e, 1), "r");
+        em_bind(e, e->k->dims[dim].var, l.iv);
+        run_repeated(e, first, last, dim + 1);
+        em_loop_end(e, &l);
+        return;
+    }
+    em_forget(e, s->first, e->k->stages[last - 1].last);
+    for (int i = first; i < last; i++)
+        loops_run_stage(e, &e->k->stages[i]);
+}
+
 /* All stages at one outer point, or one vector of them. */
 static void run_point(void *user, int segment)
 {
     struct em *e = user;
-    int combine = e->k->split.combine, last = combine && !e->combining ? combine : e->k->nstages;
+    const struct kn_kernel *k = e->k;
+    int combine = k->split.combine, last = combine && !e->combining ? combine : k->nstages;
     (void)segment;
-    em_forget(e, 0, e->k->ninsns);
-    for (int i = e->combining ? combine : 0; i < last; i++)
-        loops_run_stage(e, &e->k->stages[i]);
+    em_forget(e, 0, k->ninsns);
+    for (int i = e->combining ? combine : 0, next; i < last; i = next) {
+        next = i + 1;
+        while (k->stages[i].repeat && next < last && k->stages[next].repeat == k->stages[i].repeat)
+            next++;
+        run_repeated(e, i, next, 0);
+    }
 }
 
 /* -- Outer dims ----------------------------------------------------------------------------------------- */
