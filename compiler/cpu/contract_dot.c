@@ -30,7 +30,8 @@ int ct_depth(const struct cpu_machine *m, const struct ct *c)
     if (c->dot_a < 0 || c->dot_b < 0)
         return 1;
     int a = c->k->insns[c->dot_a].dtype, b = c->k->insns[c->dot_b].dtype;
-    bool bytes = (a == TCC_U8 && b == TCC_I8) || (a == TCC_I8 && b == TCC_U8);
+    bool bytes = (a == TCC_U8 && b == TCC_I8) || (a == TCC_I8 && b == TCC_U8),
+         both = a == TCC_I8 && b == TCC_I8 && m->multiplies_bytes && m->dot_bytes_signed;
     if (c->square)
         return c->dtype == TCC_F32 ? (a == TCC_BF16 && b == TCC_BF16 && m->squares_bf16 ? 4 : 1)
                                    : (bytes && m->squares_bytes ? 8 : 1);
@@ -39,7 +40,7 @@ int ct_depth(const struct cpu_machine *m, const struct ct *c)
                        (a == TCC_F16 && b == TCC_F16 && c->k->partial == TCC_F16 && m->multiplies_f16)
                    ? 2
                    : 1;
-    return bytes ? 4 : 1;
+    return bytes || both ? 4 : 1;
 }
 
 bool ct_half(const struct ct *c)
@@ -166,12 +167,31 @@ static bool a_unsigned(const struct cg *g)
     return g->c.k->insns[g->c.dot_a].dtype == TCC_U8;
 }
 
+static bool both_signed(const struct cg *g)
+{
+    const struct kn_insn *insns = g->c.k->insns;
+    return g->c.depth == 4 && insns[g->c.dot_a].dtype == TCC_I8 && insns[g->c.dot_b].dtype == TCC_I8;
+}
+
+/* Where another machine's schedule has products of signed bytes, by those of unsigned ones: of 128 more, which are
+ * taken away. */
+static LLVMValueRef signed_product(struct em *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef acc)
+{
+    if (em_cpu(e)->dot_bytes_signed)
+        return cpu_dot_bytes_signed(e, a, b, acc);
+    LLVMTypeRef t = LLVMTypeOf(a);
+    LLVMValueRef top = em_int(t, (int)0x80808080), sum = cpu_dot_bytes(e, LLVMBuildXor(e->b, a, top, ""), b, acc);
+    return LLVMBuildSub(e->b, sum, cpu_dot_bytes(e, top, b, LLVMConstNull(LLVMTypeOf(acc))), "");
+}
+
 LLVMValueRef cg_product(struct cg *g, bool shifted, LLVMValueRef a, LLVMValueRef b, LLVMValueRef acc)
 {
     struct em *e = g->e;
     if (shifted)
         return em_lanes_of(acc) > em_lanes_of(b) ? em_cpu(e)->dot_bytes_pairs(e, a, b, acc)
                                                  : cpu_dot_bytes_signed(e, a, b, acc);
+    if (both_signed(g))
+        return signed_product(e, a, b, acc);
     if (g->c.depth > 1 && g->c.dtype == TCC_I32)
         return a_unsigned(g) ? cpu_dot_bytes(e, a, b, acc) : cpu_dot_bytes(e, b, a, acc);
     if (g->c.depth == 1)
@@ -194,7 +214,7 @@ LLVMValueRef cg_product(struct cg *g, bool shifted, LLVMValueRef a, LLVMValueRef
 
 static enum cpu_product product_of(const struct cg *g, bool shifted)
 {
-    if (shifted)
+    if (shifted || both_signed(g))
         return CPU_BYTES_SIGNED;
     if (g->c.depth > 1 && g->c.dtype == TCC_I32)
         return a_unsigned(g) ? CPU_BYTES_A_UNSIGNED : CPU_BYTES_B_UNSIGNED;

@@ -40,7 +40,9 @@ static int group_of(const struct pass_machine *m, enum tcc_dtype d, int64_t n)
 
 int cpu_product_group(const struct pass_machine *m, enum tcc_dtype a, enum tcc_dtype b)
 {
-    (void)a;
+    const struct cpu_machine *cpu = (const struct cpu_machine *)m;
+    if (a == TCC_I8 && b == TCC_I8 && !(cpu->multiplies_bytes && cpu->dot_bytes_signed))
+        return 1;
     return depth_of(m, b);
 }
 
@@ -171,10 +173,11 @@ static bool halves(const struct pass_machine *m, const struct ir_node *n)
 }
 
 /* Is it a product of bytes, in i32, that contract_dot.c takes? */
-static bool bytes_product(const struct ir_node *n)
+static bool bytes_product(const struct pass_machine *m, const struct ir_node *n)
 {
     enum tcc_dtype a = n->in[0].value->type->dtype, b = n->in[1].value->type->dtype;
-    return n->out[0]->type->dtype == TCC_I32 && in_bytes(a) && in_bytes(b) && a != b;
+    return n->out[0]->type->dtype == TCC_I32 && in_bytes(a) && in_bytes(b) &&
+           (a != b || (a == TCC_I8 && cpu_product_group(m, a, b) > 1));
 }
 
 /* Two multiply-adds and four other instructions of vectors a cycle. Rates as measured on an AMD EPYC (Zen 5): products
@@ -184,7 +187,7 @@ bool cpu_bytes_cost(const struct pass_machine *m, const struct ir_node *n, doubl
 {
     const struct cpu_machine *cpu = (const struct cpu_machine *)m;
     double lanes = (double)cpu->emit.vector_bytes / 4, gain = cpu->multiplies_bytes ? 3.3 : 1.55;
-    if ((n->op != IR_conv && n->op != IR_matmul) || !bytes_product(n))
+    if ((n->op != IR_conv && n->op != IR_matmul) || !bytes_product(m, n))
         return false;
     double direct = pass_flops(NULL, n, NULL) / 2 / (2 * lanes), results = pass_elements(NULL, n->out[0]->type) / lanes;
     if (n->op == IR_conv && ir_get_i(n, IR_ATTR_groups, 1) > 1 && dim_of(n, 1, 1) == 1)
@@ -201,7 +204,7 @@ static kn_layout matrix_layout(const struct pass_machine *m, struct ir_ctx *ctx,
     struct kn_axis at[TCC_MAX_RANK + 2];
     int r = t->rank, k = r - 2, col = r - 1;
     int32_t nr = (((const struct cpu_machine *)m)->emit.vector_bytes >= 64 ? 128 : 64) / (t->dtype == TCC_F64 ? 8 : 4);
-    if (r < 2 || r == TCC_MAX_RANK || (!in_f32(t->dtype) && t->dtype != TCC_F64 && !bytes_product(n)))
+    if (r < 2 || r == TCC_MAX_RANK || (!in_f32(t->dtype) && t->dtype != TCC_F64 && !bytes_product(m, n)))
         return NULL;
     if (ir_get_i(n, IR_ATTR_trans_b, 0)) {
         k = r - 1;
@@ -346,7 +349,7 @@ kn_layout cpu_layout(const struct pass_machine *m, struct ir_ctx *ctx, const str
     switch (n->op) {
     case IR_matmul: return operand == 1 && ir_const_of(n->in[1].value) ? matrix_layout(m, ctx, n) : NULL;
     case IR_conv:
-        return (in_f32(t->dtype) && in_f32(n->in[0].value->type->dtype)) || bytes_product(n)
+        return (in_f32(t->dtype) && in_f32(n->in[0].value->type->dtype)) || bytes_product(m, n)
                    ? conv_layout(m, ctx, n, operand)
                    : NULL;
     case IR_winograd:

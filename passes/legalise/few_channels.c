@@ -16,7 +16,7 @@
 static int group_of(const struct pass_machine *m, const struct ir_node *n)
 {
     enum tcc_dtype x = (enum tcc_dtype)n->in[0].value->type->dtype, w = (enum tcc_dtype)n->in[1].value->type->dtype;
-    bool bytes = x == TCC_U8 && w == TCC_I8 && n->out[0]->type->dtype == TCC_I32;
+    bool bytes = (x == TCC_U8 || x == TCC_I8) && w == TCC_I8 && n->out[0]->type->dtype == TCC_I32;
     return m && m->product_group && (bytes || (x == TCC_BF16 && w == TCC_BF16)) ? m->product_group(m, x, w) : 0;
 }
 

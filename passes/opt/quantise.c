@@ -94,7 +94,7 @@ static struct ir_value *widen_unsigned(struct rewrite *w, struct ir_node *n)
 {
     struct ir_value *x = n->in[0].value;
     enum tcc_dtype d = rewrite_dtype_of(n->out[0]);
-    if (rewrite_dtype_of(x) != TCC_I8 || (d != TCC_F32 && d != TCC_I32))
+    if (rewrite_dtype_of(x) != TCC_I8 || (d != TCC_F32 && d != TCC_I32) || (q_takes_signed(w) && !q_is_grouped(x)))
         return NULL;
     x = q_unsigned(w, x, true);
     if (!x || !rewrite_go(w))

@@ -149,31 +149,34 @@ struct ir_value *q_again(struct rewrite *w, const struct ir_node *n, int nin, st
     return ir_build1(&w->b, n->op, nin, in, attrs);
 }
 
-/* Quantised bytes, cast(clip(t, lo, hi)) of whole numbers t, as the same 128 higher. */
-static struct ir_value *shift_quantised(struct rewrite *w, struct ir_node *cast)
+/* Quantised bytes, cast(clip(t, lo, hi)) of whole numbers t, in the other type of bytes: the same 128 higher, or
+ * lower. */
+static struct ir_value *shift_quantised(struct rewrite *w, struct ir_node *cast, enum tcc_dtype to)
 {
+    int by = to == TCC_U8 ? 128 : -128, least = to == TCC_U8 ? 0 : -128;
     struct ir_node *clip = cast->in[0].value->def;
     struct composite_match m;
     struct q_form q;
     double lo, hi;
-    if (q_centred(w, cast->in[0].value, &q) && !q.zeros && q.zero == 128 && rewrite_dtype_of(q.x) == TCC_U8)
+    if (q_centred(w, cast->in[0].value, &q) && !q.zeros && q.zero == by && rewrite_dtype_of(q.x) == to)
         return q.x;
     if (!composite_match(cast, COMPOSITE_quantise, &m) || !m.value['l' - 'a'] ||
         !tcc_is_float(rewrite_dtype_of(clip->out[0])) || !q_known(w->b.ctx, clip->in[1].value) ||
         !q_known(w->b.ctx, clip->in[2].value) || !ir_splat_f(clip->in[1].value, &lo) ||
-        !ir_splat_f(clip->in[2].value, &hi) || lo < -128 || hi > 127 || lo != floor(lo) || hi != floor(hi))
+        !ir_splat_f(clip->in[2].value, &hi) || lo + by < least || hi + by > least + 255 || lo != floor(lo) ||
+        hi != floor(hi))
         return NULL;
     enum tcc_dtype d = rewrite_dtype_of(clip->out[0]);
     struct ir_builder *b = &w->b;
-    struct ir_value *t = m.value['t' - 'a'], *offset = ir_constant_f(b, d, 128);
+    struct ir_value *t = m.value['t' - 'a'], *offset = ir_constant_f(b, d, by);
     if (t->def && t->def->op == IR_add && q_known(b->ctx, t->def->in[1].value)) {
         offset = ir_binary(b, IR_add, t->def->in[1].value, offset);
         t = t->def->in[0].value;
     }
-    struct ir_value *in[3] = {ir_binary(b, IR_add, t, offset), ir_constant_f(b, d, lo + 128),
-                              ir_constant_f(b, d, hi + 128)};
+    struct ir_value *in[3] = {ir_binary(b, IR_add, t, offset), ir_constant_f(b, d, lo + by),
+                              ir_constant_f(b, d, hi + by)};
     struct ir_value *v = in[0] ? ir_build1(b, IR_clip, 3, in, NULL) : NULL;
-    return v ? ir_cast_to(b, v, TCC_U8) : NULL;
+    return v ? ir_cast_to(b, v, to) : NULL;
 }
 
 static bool moves(enum ir_op op)
@@ -191,7 +194,7 @@ static struct ir_value *shift(struct rewrite *w, struct ir_value *x, int depth)
     if (n->op == IR_cast && n->block == block) {
         /* Where the bytes are made, so that all their readers can have it. */
         w->b.before = n->next;
-        struct ir_value *v = shift_quantised(w, n);
+        struct ir_value *v = shift_quantised(w, n, TCC_U8);
         w->b.before = before;
         return v;
     }
@@ -214,4 +217,58 @@ struct ir_value *q_unsigned(struct rewrite *w, struct ir_value *x, bool free_onl
     v = ir_cast_to(&w->b, x, TCC_I32);
     v = ir_binary(&w->b, IR_add, v, ir_constant_i(&w->b, TCC_I32, 128));
     return v ? ir_cast_to(&w->b, v, TCC_U8) : NULL;
+}
+
+bool q_takes_signed(const struct rewrite *w)
+{
+    const struct pass_machine *m = pass_opts(w->run)->machine;
+    return m && m->product_group && m->product_group(m, TCC_I8, TCC_I8) > 1;
+}
+
+/* Does a convolution in groups read v, or what a zero point and a scale make of it? */
+static bool grouped_later(const struct ir_value *v, int depth)
+{
+    for (const struct ir_use *u = v->uses; u; u = u->next) {
+        const struct ir_node *n = u->user;
+        bool goes_on = n->op == IR_cast || n->op == IR_sub || n->op == IR_add || n->op == IR_mul;
+        if (n->op == IR_conv ? ir_get_i(n, IR_ATTR_groups, 1) > 1
+                             : goes_on && depth < 5 && grouped_later(n->out[0], depth + 1))
+            return true;
+    }
+    return false;
+}
+
+bool q_is_grouped(const struct ir_value *x)
+{
+    return grouped_later(x, 0);
+}
+
+struct ir_value *q_signed(struct rewrite *w, struct ir_value *x)
+{
+    struct ir_node *n = x->def;
+    VEC(struct ir_node *) readers = {0};
+    for (const struct ir_use *u = x->uses; u; u = u->next) {
+        enum tcc_dtype d = u->user->op == IR_cast ? rewrite_dtype_of(u->user->out[0]) : TCC_NONE;
+        if (d != TCC_F32 && d != TCC_I32)
+            return NULL;
+        VEC_PUSH(w->b.ctx, readers, u->user);
+    }
+    if (!n || n->op != IR_cast || n->block != w->b.block || q_is_grouped(x))
+        return NULL;
+    struct ir_builder b = w->b;
+    w->b.before = n->next;
+    struct ir_value *v = shift_quantised(w, n, TCC_I8);
+    w->b = b;
+    for (int i = 0; i < readers.n && v; i++) {
+        struct ir_node *cast = readers.at[i];
+        struct ir_builder at = {
+            .ctx = b.ctx, .func = cast->block->func, .block = cast->block, .before = cast, .where = cast->where};
+        enum tcc_dtype d = rewrite_dtype_of(cast->out[0]);
+        struct ir_value *offset = d == TCC_F32 ? ir_constant_f(&at, d, 128) : ir_constant_i(&at, d, 128);
+        struct ir_value *number = ir_binary(&at, IR_add, ir_cast_to(&at, v, d), offset);
+        if (!number || number->type != cast->out[0]->type)
+            return NULL;
+        ir_replace_uses(cast->out[0], number);
+    }
+    return v;
 }

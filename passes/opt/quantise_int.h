@@ -33,6 +33,14 @@ struct ir_value *q_dequantise(struct rewrite *w, struct ir_value *x, int64_t zer
 /* x + 128 of an i8 x as u8. `free_only`: NULL unless it can be had in place of x (where x is made, or moved). */
 struct ir_value *q_unsigned(struct rewrite *w, struct ir_value *x, bool free_only);
 
+/* Does the machine multiply signed bytes as fast as unsigned by signed ones? */
+bool q_takes_signed(const struct rewrite *w);
+/* Does a convolution in groups read the number that the bytes x stand for? Kernels of few products a result widen
+ * unsigned bytes. */
+bool q_is_grouped(const struct ir_value *x);
+/* x - 128 of a u8 x as i8, which takes the place of x: all its readers are given that and 128. NULL: not of this x. */
+struct ir_value *q_signed(struct rewrite *w, struct ir_value *x);
+
 /* The node of the same op and attributes on other operands; `to`: the attribute of that name, TCC_NONE: as it is. */
 struct ir_value *q_again(struct rewrite *w, const struct ir_node *n, int nin, struct ir_value *const *in,
                          enum tcc_dtype to);

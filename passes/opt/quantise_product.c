@@ -4,7 +4,8 @@
  *
  *   sum (x - zx)(w - zw) = sum x w - zx sum w - zw sum x + K zx zw
  *
- * x becomes unsigned and w signed (both by 128, which goes to the zero points); w - zw of constant weights is a byte
+ * x becomes unsigned and w signed (both by 128, which goes to the zero points), or x signed too, where the machine has
+ * the products of such bytes and x can be made so; w - zw of constant weights is a byte
  * again, as a rule, and then only zx sum w is left, a constant for each column, which `fold` works out. Of weights that
  * are known at run time, and their zero points, sum x is a product by ones. Integers wrap, so that this is exact.
  * Padding of a convolution stands for zeros, and so is zx among bytes: it is written out where zx isn't 0.
@@ -192,14 +193,15 @@ static struct ir_value *matrix(struct rewrite *w, const struct ir_node *n, const
     return y;
 }
 
-/* Is the zero point of unsigned bytes one of them, so that it can stand for padding? */
+/* Is the zero point of bytes one of them, so that it can stand for padding? */
 static bool zero_is_byte(const struct q_form *q)
 {
     const struct ir_node *cast = q->zeros ? q->zeros->def : NULL;
+    int64_t zero = q->zero + (rewrite_dtype_of(q->x) == TCC_I8 ? 128 : 0);
     if (!q->zeros)
-        return q->zero >= 0 && q->zero <= 255;
+        return zero >= 0 && zero <= 255;
     enum tcc_dtype from = cast && cast->op == IR_cast ? rewrite_dtype_of(cast->in[0].value) : TCC_NONE;
-    return (from == TCC_U8 && q->zero == 0) || (from == TCC_I8 && q->zero == 128);
+    return (from == TCC_U8 && zero == 0) || (from == TCC_I8 && zero == 128);
 }
 
 /* x with what the convolution pads it by, of the value `zero`; before and after become 0. */
@@ -213,7 +215,7 @@ static struct ir_value *padded(struct rewrite *w, const struct ir_node *n, struc
         hi[i] = i < 2 ? nothing : after->exprs[i - 2];
         none[i] = nothing;
     }
-    zero = ir_cast_to(&w->b, zero, TCC_U8);
+    zero = ir_cast_to(&w->b, zero, rewrite_dtype_of(x));
     return zero ? ir_pad(&w->b, x, zero, lo, hi) : NULL;
 }
 
@@ -294,13 +296,24 @@ static struct ir_value *convolution(struct rewrite *w, const struct ir_node *n, 
     return y && share ? ir_binary(at, IR_sub, y, share) : y;
 }
 
+/* Is its first operand to be signed? */
+static bool takes_signed(const struct rewrite *w, const struct ir_node *n)
+{
+    return q_takes_signed(w) && (n->op != IR_conv || ir_get_i(n, IR_ATTR_groups, 1) == 1);
+}
+
 /* The product, of type i32, from what its operands are. */
 static struct ir_value *product(struct rewrite *w, const struct ir_node *n, struct q_form *a, struct q_form *b,
                                 struct ir_value *bias)
 {
     if (!signed_weights(w, b))
         return NULL;
-    if (rewrite_dtype_of(a->x) == TCC_I8) {
+    bool signs = takes_signed(w, n);
+    struct ir_value *x = signs && rewrite_dtype_of(a->x) == TCC_U8 ? q_signed(w, a->x) : NULL;
+    if (x) {
+        a->x = x;
+        a->zero -= 128;
+    } else if (rewrite_dtype_of(a->x) == TCC_I8 && !signs) {
         a->x = q_unsigned(w, a->x, false);
         a->zero += 128;
     }
