@@ -420,6 +420,9 @@ V em_quantise(struct em *e, enum tcc_dtype to, V y, double zero)
     /* Below all others, and NaN, stays so when `zero` is added, where conversions give -2^31 for it. */
     bool saturates = e->m->narrows_saturated && int_bits(to) == 8 && zero >= 0 && em_lanes_of(y) > 1;
     V high = em_fp(LLVMTypeOf(y), hi - zero), i = NULL, x;
+    V byte = e->m->quantise && int_bits(to) == 8 ? e->m->quantise(e, to, y, zero) : NULL;
+    if (byte)
+        return byte;
     x = saturates ? select_(e, LLVMBuildFCmp(e->b, LLVMRealOLT, high, y, ""), high, y)
                   : between(e, y, lo - zero, hi - zero);
     i = e->m->round_to_int ? e->m->round_to_int(e, x) : NULL;

@@ -55,6 +55,8 @@ struct em_machine {
     LLVMValueRef (*flushed_bf16)(struct em *e, LLVMValueRef v);
     /* f32 to i32, to nearest even; NULL: not of so many lanes */
     LLVMValueRef (*round_to_int)(struct em *e, LLVMValueRef v);
+    /* em_quantise() of f32 to a byte; NULL, or gives it: not of so many lanes, or that zero */
+    LLVMValueRef (*quantise)(struct em *e, enum tcc_dtype to, LLVMValueRef y, double zero);
     bool narrows_saturated;          /* lanes become narrower with saturation only; round_to_int gives -2^31 of NaN and
                                       * of what is below all i32 */
     /* p * 2^n, of 16 f32, n whole; rounds once, knows all n */

@@ -49,6 +49,36 @@ static V round_to_int(struct em *e, V v)
     return is_sve256(e, v) ? LLVMBuildFPToSI(e->b, em_unary_intrinsic(e, "llvm.roundeven", v), *types, "") : NULL;
 }
 
+/* The first `lanes` of v, and any behind them. */
+static V resized(struct em *e, V v, int lanes)
+{
+    V at[8];
+    for (int i = 0; i < lanes; i++)
+        at[i] = LLVMConstInt(e->t_i32, (unsigned)(i % em_lanes_of(v)), 0);
+    return LLVMBuildShuffleVector(e->b, v, LLVMGetUndef(LLVMTypeOf(v)), LLVMConstVector(at, (unsigned)lanes), "");
+}
+
+/* FCVTNS saturates, gives 0 for NaN, and what narrows saturates too: nothing is compared, but where 0 of NaN would
+ * become `zero`. Of 16 bits each, sums with a byte stay beyond bytes' range. */
+static V quantise(struct em *e, enum tcc_dtype to, V y, double zero)
+{
+    LLVMTypeRef t = LLVMTypeOf(y), four = em_vec(e->t_i16, 4), bytes = em_vec(e->t_i8, 8);
+    V nan = em_fp(t, -zero), i = NULL;
+    bool sign = tcc_is_signed(to);
+    if (em_lanes_of(y) != 4 || LLVMGetElementType(t) != e->t_f32 || zero < -255 || zero > 255)
+        return NULL;
+    if (zero != 0)
+        y = LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, sign ? LLVMRealORD : LLVMRealOGT, y, sign ? y : nan, ""), y, nan,
+                            "");
+    i = round_to_int(e, y);
+    i = em_intrinsic(e, "llvm.aarch64.neon.sqxtn", 1, &four, 1, &i);
+    if (zero != 0)
+        i = em_intrinsic(e, "llvm.sadd.sat", 1, &four, 2, (V[]){i, em_int(four, (int64_t)zero)});
+    i = resized(e, i, 8);
+    i = em_intrinsic(e, sign ? "llvm.aarch64.neon.sqxtn" : "llvm.aarch64.neon.sqxtun", 1, &bytes, 1, &i);
+    return resized(e, i, 4);
+}
+
 /* -- Products of groups -------------------------------------------------------------------------------------- */
 
 /* Bytes 8 * half .. 8 * half + 7 of 16, widened to 16 bits. */
@@ -278,6 +308,7 @@ static void describe(struct cpu_machine *m)
     m->emit.fma = true;
     m->emit.converts_f16 = true;
     m->emit.round_to_int = round_to_int;
+    m->emit.quantise = quantise;
     m->multiplies_bytes = has(m, ARM_DOTPROD) || sve256; /* SVE has SDOT in any case */
     m->lane_bytes = 16;
     m->lane_rows = sve256 ? 8 : m->registers; /* SVE's number a register by three bits */
