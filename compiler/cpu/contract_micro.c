@@ -182,6 +182,13 @@ static int64_t known_points(struct em_range r)
     return em_known(r.lo, &lo) && lo == 0 && em_known(r.hi, &hi) ? hi : CT_DYN;
 }
 
+/* As many steps from the i-th on as lanes of A give at once. */
+static void steps_by_lane_at(struct sum *s, int level, LLVMValueRef a, LLVMValueRef b, int64_t i, struct em_span rows)
+{
+    LLVMValueRef at_b = cg_gepc(s->g, b, i * s->sb[level]);
+    cg_sum_steps_by_lane(s, cg_gepc(s->g, a, i * s->sa[level]), at_b, rows);
+}
+
 /* Points of the innermost loop: unrolled by two or four, the rest after it. */
 static void points(struct sum *s, LLVMValueRef a, LLVMValueRef b, struct em_range all)
 {
@@ -202,8 +209,8 @@ static void points(struct sum *s, LLVMValueRef a, LLVMValueRef b, struct em_rang
     LLVMValueRef pa = offset_of(s, a, level, l.iv, false), pb = offset_of(s, b, level, l.iv, true);
     cg_fetch(s, pb);
     bool by_lane = g->c.by_lane && u > 1;
-    if (by_lane)
-        cg_sum_steps_by_lane(s, pa, pb, active);
+    for (int i = 0; i < u && by_lane; i += g->c.by_lane)
+        steps_by_lane_at(s, level, pa, pb, i, active);
     for (int i = 0; i < u && !by_lane; i++)
         cg_sum_step_at(s, level, pa, pb, i, active);
     carry_end(s, &l, active);
@@ -246,13 +253,6 @@ static void innermost_parts(struct sum *s, LLVMValueRef a, LLVMValueRef b, struc
     carry_end(s, &l, em_span(0, s->mr));
     if (known && MUTANT(162, known_points(parts.whole) != known_points(all), false))
         one_part(s, a, b, parts.rest.lo, em_length(e, parts.rest));
-}
-
-/* As many steps from the i-th on as lanes of A give at once. */
-static void steps_by_lane_at(struct sum *s, int level, LLVMValueRef a, LLVMValueRef b, int64_t i, struct em_span rows)
-{
-    LLVMValueRef at_b = cg_gepc(s->g, b, i * s->sb[level]);
-    cg_sum_steps_by_lane(s, cg_gepc(s->g, a, i * s->sa[level]), at_b, rows);
 }
 
 static void innermost(struct sum *s, int level, LLVMValueRef a, LLVMValueRef b)

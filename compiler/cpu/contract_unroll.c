@@ -58,8 +58,10 @@ bool cg_crowded(const struct sum *s)
 int cg_unroll(const struct sum *s)
 {
     const struct ct *c = &s->g->c;
-    if (c->by_lane && s->sb[c->nks - 1] != CT_DYN)
-        return c->by_lane;
+    if (c->by_lane && s->sb[c->nks - 1] != CT_DYN) {
+        int64_t n = s->part_level == c->nks - 1 ? s->part : c->ks[c->nks - 1].n;
+        return n != CT_DYN && n % (2 * c->by_lane) == 0 ? 2 * c->by_lane : c->by_lane;
+    }
     if (cg_crowded(s))
         return 1;
     return steps_a_turn(s);
