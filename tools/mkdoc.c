@@ -304,7 +304,7 @@ static const char pt2_intro[] =
     "trained ([exporting.md](exporting.md)): train what `export` gives.\n* **Joint programs** of "
     "`_export_forward_backward` give the loss and a result grad.PARAMETER each.\n* **Complex tensors** (transforms "
     "of `torch.fft`, `torch.stft`) are pairs of floats inside; what ops do with them says "
-    "`compiler/pt2/complex.def`, others refuse them; `prod` takes a count that is known.\n  As inputs, results, "
+    "`compiler/pt2/complex.def`, others refuse them.\n  As inputs, results, "
     "parameters and buffers they have one "
     "more axis, the last, of real and imaginary part: what `torch.view_as_real` gives. They are written to in place "
     "as others are, by way of `real`, `imag` and `view_as_real` too; not through a conjugated one. Graphs inside a "

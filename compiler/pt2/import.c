@@ -258,11 +258,12 @@ static bool is_state(const struct pt2 *p, const struct input *in)
     return p->im->training ? parameter || in->written : in->written;
 }
 
-/* Names of one storage are one variable. */
+/* Names of one storage are one variable; what has no elements lies nowhere. */
 static struct ir_state *state_for(struct pt2 *p, const struct input *in)
 {
     const char *name = in->outer;
-    for (int k = 0; k < p->storages.n; k++) {
+    bool none = !in->tensor->nelems;
+    for (int k = 0; k < p->storages.n && !none; k++) {
         if (p->storages.at[k].storage == in->storage)
             name = p->storages.at[k].name;
     }
@@ -271,7 +272,8 @@ static struct ir_state *state_for(struct pt2 *p, const struct input *in)
     if (s && s->type == type)
         return s;
     bool trained = !strcmp(in->kind, "parameter") && in->requires_grad && !in->written && p->im->training;
-    VEC_PUSH(p->ctx, p->storages, (struct pt2_shared){in->storage, in->outer});
+    if (!none)
+        VEC_PUSH(p->ctx, p->storages, (struct pt2_shared){in->storage, in->outer});
     return ir_state_new(p->im->module, ir_intern(p->ctx, in->outer), type, ir_tensor_ref(in->tensor),
                         trained ? IR_STATE_PARAM : IR_STATE_BUFFER);
 }

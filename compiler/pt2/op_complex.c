@@ -145,29 +145,33 @@ bool aten_complex_pow(struct pt2 *p)
     return give(p, &z);
 }
 
-/* The first half of a row times the second, and what is left over behind them. */
-static struct pt2_complex halved(struct pt2 *p, struct pt2_complex z, int axis, int64_t n)
+/* Rows of n become rows of ceil(n / parts): filled with ones, their first half times the second, and so on. `parts` is
+ * a power of two. */
+static struct pt2_complex shortened(struct pt2 *p, struct pt2_complex z, int axis, int64_t parts)
 {
-    ir_expr none = ir_const(p->ctx, 0), half = ir_const(p->ctx, n / 2), last = ir_const(p->ctx, n / 2 * 2);
-    struct ir_value *part[2] = {z.re, z.im}, *first[2], *second[2];
-    for (int k = 0; k < 2; k++) {
-        first[k] = imp_slice1(p->im, part[k], axis, none, half);
-        second[k] = imp_slice1(p->im, part[k], axis, half, half);
+    struct imp *im = p->im;
+    ir_expr none = ir_const(p->ctx, 0), n = imp_dim(z.re, axis), after[TCC_MAX_RANK], before[TCC_MAX_RANK];
+    ir_expr length = ir_ceildiv(p->ctx, n, ir_const(p->ctx, parts));
+    for (int k = 0; k < imp_rank(z.re); k++)
+        before[k] = after[k] = none;
+    after[axis] = ir_sub(p->ctx, ir_mulc(p->ctx, length, parts), n);
+    z.re = imp_pad(im, z.re, imp_like(im, z.re, 1), before, after, "constant");
+    z.im = imp_pad(im, z.im, imp_like(im, z.im, 0), before, after, "constant");
+    while (parts > 1 && z.re && z.im) {
+        ir_expr half = ir_mulc(p->ctx, length, parts /= 2);
+        struct ir_value *a = imp_slice1(im, z.re, axis, none, half), *b = imp_slice1(im, z.im, axis, none, half);
+        struct ir_value *c = imp_slice1(im, z.re, axis, half, half), *d = imp_slice1(im, z.im, axis, half, half);
+        z.re = imp_formula(im, "x * z - y * u", a, b, c, d);
+        z.im = imp_formula(im, "x * u + y * z", a, b, c, d);
     }
-    struct ir_value *product[2] = {imp_formula(p->im, "x * z - y * u", first[0], first[1], second[0], second[1]),
-                                   imp_formula(p->im, "x * u + y * z", first[0], first[1], second[0], second[1])};
-    for (int k = 0; k < 2 && n % 2; k++) {
-        struct ir_value *both[2] = {product[k], imp_slice1(p->im, part[k], axis, last, ir_const(p->ctx, 1))};
-        product[k] = both[0] && both[1] ? imp_concat(p->im, 2, both, axis) : NULL;
-    }
-    return (struct pt2_complex){product[0], product[1]};
+    return z;
 }
 
 /* Products of rows, by halves; of no elements it is 1. */
 bool aten_complex_prod(struct pt2 *p)
 {
     struct ir_value *part[2];
-    int64_t axis = 0, n;
+    int64_t axis = 0;
     pt2_ignore(p, "dtype");
     if (!pt2_parts_of(p, "self", part) || !part[0] || !part[1])
         return false;
@@ -180,10 +184,12 @@ bool aten_complex_prod(struct pt2 *p)
     struct pt2_complex z = {part[0], part[1]};
     if (!imp_rank(z.re))
         return give(p, &z);
-    if (!ir_is_const(imp_dim(z.re, (int)axis), &n))
-        return imp_unsupported(p->im, "a product of complex numbers whose count is open");
-    for (; n > 1 && z.re && z.im; n = (n + 1) / 2)
-        z = halved(p, z, (int)axis, n);
+    int64_t most = imp_dim(z.re, (int)axis)->hi, parts; /* a length that is open: as often as its bound asks for */
+    for (most = most < IMP_MAX_DIM ? most : IMP_MAX_DIM; most > 1 && z.re && z.im; most = (most + parts - 1) / parts) {
+        for (parts = 2; parts < 16 && parts < most;)
+            parts *= 2;
+        z = shortened(p, z, (int)axis, parts);
+    }
     if (!z.re || !z.im)
         return false;
     z.re = imp_reduce(p->im, IR_reduce_prod, z.re, 1, &axis, keep);

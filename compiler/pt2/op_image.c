@@ -499,9 +499,8 @@ bool aten_embedding_bag(struct pt2 *p)
     ir_expr n = imp_dim(index, 0),
             bags = ir_addc(p->ctx, imp_dim(offsets, 0), pt2_b(p, "include_last_offset", false) ? -1 : 0);
     struct ir_value *from = imp_slice1(im, offsets, 0, ir_const(p->ctx, 0), bags), *rest = imp_dim_value(im, n);
-    struct ir_value *ends[] = {imp_slice1(im, from, 0, ir_const(p->ctx, 1), ir_addc(p->ctx, bags, -1)),
-                               imp_to_rank(im, rest, 1)};
-    struct ir_value *to = imp_concat(im, 2, ends, 0),
+    struct ir_value *ends[] = {from, imp_to_rank(im, rest, 1)}, *all = imp_concat(im, 2, ends, 0);
+    struct ir_value *to = imp_slice1(im, all, 0, ir_const(p->ctx, 1), bags),
                     *at = imp_unsqueeze(im, imp_iota(im, 1, &n, 0, TCC_I64), 1, &zero);
     /* inside: [bags, n] */
     struct ir_value *is_less = imp_bin(im, IR_lt, at, imp_unsqueeze(im, to, 1, &one));

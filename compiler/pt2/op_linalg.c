@@ -354,6 +354,13 @@ bool aten_dist(struct pt2 *p)
     return pt2_out(p, 0, pt2_norm(p, pt2_flat(p, d), order, 1, &first, false));
 }
 
+/* The largest or smallest along an axis of what is not negative; the largest of nothing is 0. */
+static struct ir_value *extreme(struct pt2 *p, struct ir_value *x, bool least, int64_t axis, bool keep)
+{
+    struct ir_value *y = imp_reduce(p->im, least ? IR_reduce_min : IR_reduce_max, x, 1, &axis, keep);
+    return least ? y : imp_formula(p->im, "select(lt(x, 0), 0, x)", y);
+}
+
 /* Norms of the matrices of two axes, rows and columns: by sums of columns (1, -1) or rows (infinite), or by singular
  * values (2, -2; nuclear: their sum). Those axes stay, with size 1. */
 static struct ir_value *matrix_norm(struct pt2 *p, struct ir_value *x, double order, bool nuclear, const int64_t *axes)
@@ -362,11 +369,10 @@ static struct ir_value *matrix_norm(struct pt2 *p, struct ir_value *x, double or
     int64_t perm[TCC_MAX_RANK];
     ir_expr dims[TCC_MAX_RANK];
     int rank = imp_rank(x), n = 0;
-    enum ir_op most = order < 0 ? IR_reduce_min : IR_reduce_max;
     if (!nuclear && (fabs(order) == 1 || isinf(order))) {
         int first = isinf(order) ? 1 : 0;
         struct ir_value *sums = imp_reduce(im, IR_reduce_sum, imp_un(im, IR_abs, x), 1, &axes[first], true);
-        return imp_reduce(im, most, sums, 1, &axes[1 - first], true);
+        return extreme(p, sums, order < 0, axes[1 - first], true);
     }
     if (!nuclear && fabs(order) != 2)
         return imp_bad(im, "a matrix has no norm of order %g", order), NULL;
@@ -379,7 +385,8 @@ static struct ir_value *matrix_norm(struct pt2 *p, struct ir_value *x, double or
     perm[n + 1] = axes[1];
     struct ir_value *values = pt2_singular_values(p, imp_transpose(im, x, perm));
     const int64_t last = rank - 2;
-    values = imp_reduce(im, nuclear ? IR_reduce_sum : most, values, 1, &last, false);
+    values =
+        nuclear ? imp_reduce(im, IR_reduce_sum, values, 1, &last, false) : extreme(p, values, order < 0, last, false);
     return values ? imp_reshape(im, values, rank, dims) : NULL;
 }
 

@@ -159,6 +159,7 @@ for d in (F32, F64):
         case(f"complex_prod_{n}_{short(d)}", lambda x: [pairs(v) for a in (torch.view_as_complex(x),) for v in (a.prod(1), a.prod(0, keepdim=True), a.prod(-1), a.prod())], t(2, n, 3, 2, dtype=d))
     case(f"complex_waves_{short(d)}", lambda x: [pairs(v) for a in (torch.view_as_complex(x),) for v in (a.sin(), a.cos(), a.sinh(), a.cosh(), a.tanh(), a.sigmoid(), (a * 30).tanh())], t(4, 5, 2, dtype=d, lo=-3, hi=3))
 case("complex_waves_open", lambda x: [pairs(v) for a in (torch.view_as_complex(x),) for v in (a.sin() + a.cos(), a.tanh().prod(1))], t(4, 3, 2), dynamic=({0: "n"},))
+case("complex_prod_open", lambda x: [pairs(v) for a in (torch.view_as_complex(x),) for v in (a.prod(0), a.prod(1, keepdim=True), a.prod())], t(40, 3, 2), dynamic=({0: "n", 1: "m"},))
 
 
 if __name__ == "__main__":
