@@ -18,6 +18,7 @@
 #include "base/mutant.h"
 
 enum { PANEL = 32, BLOCK = 16, LINE = 16 }; /* elements */
+enum { FAR = 2 << 20 };                     /* bytes; measured with second caches of 1 MB */
 enum {
     REGISTER_ROWS = 14,
     LEAST_ROWS = 2 * REGISTER_ROWS,
@@ -29,7 +30,7 @@ struct wg {
     const struct kn_kernel *k;
     struct kn_winograd r;
     int64_t frequencies, channels, room; /* of input; tiles that v and m have room for */
-    bool from_far;                       /* an image does not stay in the second cache */
+    bool from_far; /* an image's lines come from behind the second cache, so that it is read block by block */
     LLVMValueRef scratch, first, ntiles;
 };
 
@@ -480,7 +481,7 @@ static void emit_winograd(struct em *e)
     g.e = e;
     g.room = e->k->schedule.tile[g.r.tile] + 16;
     int64_t tiles = ir_const_or(e->k->dims[g.r.tile].extent, 0), points = g.frequencies == 36 ? 16 : 4;
-    g.from_far = tiles * points * g.channels * 4 > em_cpu(e)->l2;
+    g.from_far = tiles * points * g.channels * 4 > FAR;
     g.scratch = e->scratch;
     em_tiles_begin(e, &t);
     for (int i = 0; i < em_nouter(e->k); i++)
