@@ -59,8 +59,12 @@ int cg_unroll(const struct sum *s)
 {
     const struct ct *c = &s->g->c;
     if (c->by_lane && s->sb[c->nks - 1] != CT_DYN) {
-        int64_t n = s->part_level == c->nks - 1 ? s->part : c->ks[c->nks - 1].n;
-        return n != CT_DYN && n % (2 * c->by_lane) == 0 ? 2 * c->by_lane : c->by_lane;
+        /* Twice, if nothing is left then. LLVM would load the second half early and spill in floats' convolutions, and
+         * move sums about where instructions for lanes are the machine's. */
+        int64_t n = s->part_level == c->nks - 1 ? s->part : c->ks[c->nks - 1].n, twice = 2 * c->by_lane;
+        bool apart = (c->depth > 1 || c->k->kind != IR_K_WINDOW) && !em_cpu(s->g->e)->lane_product;
+        bool fits = apart && n != CT_DYN && n % twice == 0;
+        return (int)(fits ? twice : c->by_lane);
     }
     if (cg_crowded(s))
         return 1;
