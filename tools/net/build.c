@@ -103,6 +103,27 @@ static void put_attr(struct wire_buffer *node, const struct net_attr *a)
     wire_put_message(node, ONNX_NODE_ATTRIBUTE, &body);
 }
 
+struct net_named {
+    const char *name;
+    int more; /* nodes that would be called so, too */
+    struct net_named *next;
+};
+
+/* PATH/OP, and as in PyTorch's exporter PATH/OP_1 of a second one: ONNX Runtime takes no name twice. */
+static const char *node_name(struct net *n, const char *path, const char *op)
+{
+    const char *name = net_text(n, "%s%s%s", path, *path ? "/" : "", op);
+    struct net_named *x = n->named;
+    while (x && x->name != name)
+        x = x->next;
+    if (x)
+        return net_text(n, "%s_%d", name, ++x->more);
+    x = IR_NEW(n->ctx, struct net_named);
+    *x = (struct net_named){name, 0, n->named};
+    n->named = x;
+    return name;
+}
+
 void net_node(struct net *n, const char *op, const char *path, const char *const *in, int nout, const char **out,
               const struct net_attr *attrs)
 {
@@ -113,7 +134,7 @@ void net_node(struct net *n, const char *op, const char *path, const char *const
         out[k] = net_text(n, "v%d", ++n->values);
         wire_put_text(&body, ONNX_NODE_OUTPUT, out[k]);
     }
-    wire_put_text(&body, ONNX_NODE_NAME, *path ? net_text(n, "%s/%s", path, op) : op);
+    wire_put_text(&body, ONNX_NODE_NAME, node_name(n, path, op));
     wire_put_text(&body, ONNX_NODE_OP, op);
     for (; attrs && attrs->name; attrs++)
         put_attr(&body, attrs);

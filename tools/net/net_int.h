@@ -71,6 +71,7 @@ struct net {
     struct wire_buffer nodes, tensors;
     uint64_t seed;
     int values; /* made so far */
+    struct net_named *named;
     int64_t parameters;
 };
 
