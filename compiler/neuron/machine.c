@@ -29,15 +29,19 @@ static bool lacks(const struct pass_machine *m, enum tcc_dtype d)
 }
 
 /* May so many rows, or keys, be known to the run alone? Where keys are, they are at the rows' places (phases.c); rows
- * alone are turns, unless a causal mask compares them with keys. What is loaded must be float32, no cast's result:
- * loads of other types in turns end on the host, and are not tested there. */
+ * alone are turns, unless a causal mask compares them with keys. A cast would be the kernel's, which then is none that
+ * attention.c takes. */
 static bool may_be_open(const struct ir_node *n)
 {
     ir_expr rows = n->in[0].value->type->dim[2], keys = n->in[1].value->type->dim[2];
     bool causal = ir_get_i(n, IR_ATTR_causal, 0) != 0;
-    for (int i = 0; i < 3; i++)
-        if (n->in[i].value->type->dtype != TCC_F32 || (n->in[i].value->def && n->in[i].value->def->op == IR_cast))
+    for (int i = 0; i < 3; i++) {
+        const struct ir_node *from = n->in[i].value->def;
+        while (from && ir_op_info(from->op)->kind == IR_K_MOVE && from->nin)
+            from = from->in[0].value->def;
+        if (from && from->op == IR_cast)
             return false;
+    }
     return n->op == IR_attention && rows->kind == IR_X_SYM && (rows == keys || (ir_is_const(keys, NULL) && !causal));
 }
 
