@@ -246,21 +246,30 @@ static struct na_head *new_head(struct na_attention *a, const int64_t *base)
     return h;
 }
 
-/* One panel or some values more; false: all are loaded. */
+/* One panel, or the values of as many keys; false: all are loaded. */
 static bool load_some(struct na_attention *a, struct na_head *h)
 {
     struct nk *nk = a->nk;
-    if (h->keys_at < a->keys) {
+    bool values = h->values_at < a->values.extent;
+    if (h->keys_at < a->keys && (!values || h->keys_at <= h->values_at)) {
         int64_t n = a->keys - h->keys_at < PART ? a->keys - h->keys_at : PART;
         h->keys[h->keys_at / PART] = nk_panel_copy(nk, a->k);
         nk_panel_load(nk, h->keys[h->keys_at / PART], h->base, h->keys_at, n);
         h->keys_at += n;
-    } else if (h->values_at < a->values.extent) {
+    } else if (values) {
         h->values_at += nk_load_blocks(nk, &a->values, h->base, h->values_at, h->values);
     } else {
         return false;
     }
     return true;
+}
+
+/* What a step looks at, up to key `last`, is loaded, and some of what comes next. */
+static void load_for(struct na_attention *a, struct na_head *h, int64_t last)
+{
+    while ((h->keys_at < last || h->values_at < (last < a->values.extent ? last : a->values.extent)) && load_some(a, h))
+        ;
+    load_some(a, h);
 }
 
 /* The next head's base, or false. */
@@ -316,8 +325,6 @@ static bool next_step(struct na_attention *a, struct walk *w, struct na_step *s)
         int64_t behind[KN_MAX_DIMS];
         memcpy(behind, w->base, sizeof behind);
         w->head = w->ahead ? w->ahead : new_head(a, w->base);
-        while (load_some(a, w->head))
-            ;
         w->ahead = next_head(a, behind) ? new_head(a, behind) : NULL;
     } else if (w->ahead) {
         load_some(a, w->ahead);
@@ -325,6 +332,7 @@ static bool next_step(struct na_attention *a, struct walk *w, struct na_step *s)
     w->rows->head = w->head;
     *s = (struct na_step){.rows = w->rows};
     int64_t end = w->last < w->lo + KEYS ? w->last : w->lo + KEYS;
+    load_for(a, w->head, end);
     for (int64_t n; w->lo < end && s->nparts < PARTS; w->lo += n) {
         n = nk_panel_part(a->k, end - w->lo, PART - w->lo % PART);
         n = n > NEURON_PARTITIONS ? n / NEURON_PARTITIONS * NEURON_PARTITIONS : n; /* blocks of values begin there */

@@ -80,7 +80,7 @@ void na_average(struct na_attention *a, struct na_step *s)
     }
     if (!s->last_of_head)
         return;
-    for (int64_t lo = 0; lo < a->keys; lo += PART)
+    for (int64_t lo = 0; lo < s->rows->head->keys_at; lo += PART)
         nk_panel_release(nk, s->rows->head->keys[lo / PART]);
     nk_drop_blocks(nk, &a->values, s->rows->head->values);
 }

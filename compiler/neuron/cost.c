@@ -223,6 +223,25 @@ int64_t nk_cycle_ticks(enum neuron_core_kind core, enum neuron_engine e)
     return 2 * mhz[NEURON_TENSOR] / mhz[e];
 }
 
+int64_t nk_ticks_of(enum neuron_core_kind core, const struct neuron_program *p)
+{
+    enum { DMA_BYTES = 48 }; /* that are carried in a tick */
+    int64_t most = 0, bytes = 0;
+    for (int e = 0; e < NEURON_NENGINES; e++) {
+        int64_t sum = 0;
+        for (int k = 0; k < p->stream[e].n; k++) {
+            const struct neuron_instr *i = &p->stream[e].code[k];
+            sum += nk_cycles(&nk_costs, core, (enum neuron_engine)e, i);
+            if (neuron_is_dma((enum neuron_op)i->op))
+                bytes += neuron_free_size(&i->operand[0]) * neuron_type_bytes((enum neuron_type)i->operand[0].type) *
+                         (i->operand[0].count ? i->operand[0].count : 1);
+        }
+        sum *= nk_cycle_ticks(core, (enum neuron_engine)e);
+        most = sum > most ? sum : most;
+    }
+    return bytes / DMA_BYTES > most ? bytes / DMA_BYTES : most;
+}
+
 double nk_transfer_ns(const struct nk_costs *c, const struct nk_transfer_of *t)
 {
     const struct nk_core_cost *k = &c->core[t->core];

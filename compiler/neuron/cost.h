@@ -36,6 +36,8 @@ int64_t nk_cycles(const struct nk_costs *c, enum neuron_core_kind core, enum neu
                   const struct neuron_instr *i);
 /* A cycle of an engine in halves of the tensor engine's, of which all are whole numbers. */
 int64_t nk_cycle_ticks(enum neuron_core_kind core, enum neuron_engine e);
+/* What a program takes at least, without loops: the busiest engine's time, or that of its transfers' bytes. */
+int64_t nk_ticks_of(enum neuron_core_kind core, const struct neuron_program *p);
 /* A transfer that has HBM's engines to itself: rows of so many bytes (each element as wide as on its widest side),
  * triggered by an engine, while so many cores use the chip's HBM. */
 struct nk_transfer_of {

@@ -5,6 +5,7 @@
  * value at once.
  */
 #include "base/format.h"
+#include "compiler/neuron/cost.h"
 #include "compiler/neuron/neuron_int.h"
 
 #include <stdio.h>
@@ -104,7 +105,7 @@ void nk_begin_tile(struct nk *nk)
         nk_no_more_than(nk, nk->instructions * nk->expected / FEW / 2);
     else if (nk->tiles == SOME)
         nk_no_more_than(nk, nk->instructions * nk->expected / SOME * 63 / 64);
-    if (nk->steady && nk->tiles % NK_STEADY == 0) {
+    if (nk->steady && nk->tiles % nk->steady == 0) {
         nk->old_places.n = 0;
         for (int i = 0; i < nk->places.n; i++)
             VEC_PUSH(nk->ctx, nk->old_places, nk->places.at[i]);
@@ -158,37 +159,33 @@ static bool attempt(struct nk *nk)
     return true;
 }
 
-/* what: the kernel, and in which way it is to be made */
-static struct neuron_program *make(struct nk what, const char **why)
+/* what: the kernel, and in which way it is to be made. NULL: it can't be so. large: that is since it has too many
+ * instructions. */
+static struct neuron_program *make_so(struct nk what, int64_t *tiles, bool *large, const char **why)
 {
-    struct neuron_program *p = NULL;
     struct nk *nk = IR_NEW(what.ctx, struct nk);
     int64_t room = NK_ROOM;
     int together = NK_TOGETHER;
-    bool keeps = true, steady = false;
+    bool keeps = true;
+    *large = false;
     while (room >= 4) {
         *nk = what;
         nk->room = room;
         nk->groups = NEURON_ARGUMENTS;
         nk->together = together;
         nk->keeps = keeps;
-        nk->steady = steady;
-        p = neuron_program_new(what.machine->core);
-        if (!p)
+        nk->p = neuron_program_new(what.machine->core);
+        if (!nk->p)
             return NULL;
-        nk->p = p;
-        if (attempt(nk))
-            return p;
-        neuron_program_free(p);
-        *why = nk->why;
-        if (nk->large && !steady) {
-            p = what.turn ? NULL : nk_heads_program(what.ctx, what.machine, what.k);
-            if (p)
-                return p;
-            steady = true;
-            continue;
+        *tiles = 0;
+        if (attempt(nk)) {
+            *tiles = nk->tiles;
+            return nk->p;
         }
-        if (!nk->full && !nk->optional)
+        neuron_program_free(nk->p);
+        *why = nk->why;
+        *large = nk->large;
+        if (nk->large || (!nk->full && !nk->optional))
             break;
         if (keeps)
             keeps = false;
@@ -198,6 +195,63 @@ static struct neuron_program *make(struct nk what, const char **why)
             room /= 4;
     }
     return NULL;
+}
+
+/* One that was made, and its length; of a turn loops are made later (turns.c). */
+struct made {
+    struct neuron_program *p;
+    int64_t length, tiles;
+};
+
+static struct made make_and_count(struct nk what, bool *large, const char **why)
+{
+    struct made m = {0};
+    m.p = make_so(what, &m.tiles, large, why);
+    if (m.p)
+        m.length = what.turn ? nk_rolled_length(&what, m.p) : nk_instructions_of(m.p);
+    return m;
+}
+
+/* What is at most three quarters as long as what there is, or all there is. */
+static void take_shorter(struct made *best, struct made other)
+{
+    bool better = other.p && (!best->p || 4 * other.length <= 3 * best->length);
+    neuron_program_free(better ? best->p : other.p);
+    *best = better ? other : *best;
+}
+
+/* One that is long as it comes has loops, of turns of as few tiles as make it short, if that does. */
+static struct neuron_program *make(struct nk what, const char **why)
+{
+    /* rows of attention that engines work on at the same time; ticks of a tile that hide a transfer's beginning */
+    enum { SHORT = 8, AT_WORK = 3, LONG_TILE = 1 << 14 };
+    int64_t tiles;
+    bool large;
+    what.most = NK_SHORT;
+    struct neuron_program *p = make_so(what, &tiles, &large, why);
+    if (!p && large && !what.turn)
+        p = nk_heads_program(what.ctx, what.machine, what.k);
+    if (p || !large)
+        return p;
+    what.most = NK_MOST_INSTRUCTIONS;
+    struct made best = make_and_count(what, &large, why);
+    int64_t unrolled = best.p ? best.length : INT64_MAX;
+    if (!best.p && !large)
+        return NULL;
+    bool longs = best.p && nk_ticks_of(what.machine->core, best.p) >= LONG_TILE * best.tiles;
+    if (best.p && !longs && !what.turn) /* it would wait for transfers */
+        return best.p;
+    what.most = NK_MOST_UNROLLED;
+    large = false;
+    for (what.steady = what.turn ? AT_WORK
+                       : longs   ? NK_STEADY
+                                 : NK_MOST_STEADY;
+         what.steady <= NK_MOST_STEADY && !large; what.steady *= 2) {
+        take_shorter(&best, make_and_count(what, &large, why));
+        if (best.p && best.length <= unrolled / SHORT)
+            break;
+    }
+    return best.p;
 }
 
 struct neuron_program *neuron_kernel_program(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k,

@@ -73,8 +73,9 @@ struct nk_place { int64_t bytes, offset; };
 enum {
     NK_AXES = 16, NK_QUEUE_IN = 0, NK_QUEUE_OUT = 1, NK_MOST_INSTRUCTIONS = 60000, NK_MOST_BOXES = 2048,
     NK_ROOM = 4096, NK_TOGETHER = 2,
-    /* before what repeats becomes loops; tiles after which a steady kernel begins anew */
-    NK_MOST_UNROLLED = 1000000, NK_STEADY = 4
+    /* more are tried with loops; before what repeats becomes these; tiles after which a steady kernel begins anew, at
+     * first and at most */
+    NK_SHORT = 600, NK_MOST_UNROLLED = 1000000, NK_STEADY = 2, NK_MOST_STEADY = 4
 };
 
 /* Keys that rows of attention look at: all; or some: those at the rows' places, which come first, others, and then
@@ -136,9 +137,10 @@ struct nk {
     jmp_buf refused;
     const char *why;
     bool full;                                /* refused since something did not fit: a smaller tile may do */
-    /* refused since it has too many instructions; to be loops (roll.c): buffers, banks and semaphores are given out
-     * alike every NK_STEADY tiles */
-    bool large, steady;
+    bool large;                               /* refused since it has more than `most` instructions */
+    /* not 0: what repeats is to be loops (roll.c): buffers, banks and semaphores are given out alike every so many
+     * tiles */
+    int steady, most;
     bool optional;                            /* made in a way that is taken with NK_ROOM only */
     bool product;                             /* to be a product, or nothing */
     bool turn;                                /* one of an open kernel's (open.c): all of it has ended at its end */
@@ -248,6 +250,7 @@ int nk_mark(struct nk *nk);                                                 /* b
 void nk_release_to(struct nk *nk, int mark, const struct nk_value *const *keep, int nkeep);
 
 /* stream.c */
+int nk_instructions_of(const struct neuron_program *p);
 struct nk_use { struct nk_buffer *b; bool write; int group; };
 /* Appends an instruction; uses: what it reads and writes. */
 void nk_emit(struct nk *nk, enum neuron_engine e, struct neuron_instr *i, int n, const struct nk_use *uses);
@@ -259,7 +262,9 @@ void nk_finish(struct nk *nk);                                              /* r
 void nk_roll(struct nk *nk);
 /* A stream with what repeats in loops, and where it goes, in loops around it. */
 struct nk_rolled;
-struct nk_rolled *nk_rolled(struct nk *nk, const struct neuron_stream *from);
+struct nk_rolled *nk_rolled(struct nk *nk, const struct neuron_program *p, int engine);
+/* of all engines together, but for what counts */
+int nk_rolled_length(struct nk *nk, const struct neuron_program *p);
 /* Where tensors of a turn are: by tensor, which one it is of all, and the register that its addresses begin with;
  * waits: that of what waits are for; most: registers below it are free. False: it has more loops or registers than
  * that. */

@@ -17,9 +17,8 @@
 #include "compiler/neuron/cost.h"
 #include "compiler/neuron/open_int.h"
 
-/* LONG: ticks that a turn should take; MORE: points of a level's turn, as a multiple of the next one's. DMA carries so
- * many bytes a tick. */
-enum { LONG = 1 << 19, MORE = 8, MOST_LEVELS = 4, DMA_BYTES = 48 };
+/* LONG: ticks that a turn should take; MORE: points of a level's turn, as a multiple of the next one's. */
+enum { LONG = 1 << 19, MORE = 8, MOST_LEVELS = 4 };
 
 /* The kernel for so many units of each axis. */
 static struct kn_kernel *kernel_of(const struct nk_open *o, const int64_t *units)
@@ -41,32 +40,6 @@ static struct kn_kernel *kernel_of(const struct nk_open *o, const int64_t *units
             k->operands[i].dims[0] = ir_const(o->ctx, first * all);
     }
     return k;
-}
-
-static int64_t ticks_of(const struct nk_machine *m, const struct neuron_program *p)
-{
-    int64_t most = 0, bytes = 0;
-    for (int e = 0; e < NEURON_NENGINES; e++) {
-        int64_t sum = 0;
-        for (int k = 0; k < p->stream[e].n; k++) {
-            const struct neuron_instr *i = &p->stream[e].code[k];
-            sum += nk_cycles(&nk_costs, m->core, (enum neuron_engine)e, i);
-            if (neuron_is_dma((enum neuron_op)i->op))
-                bytes += neuron_free_size(&i->operand[0]) * neuron_type_bytes((enum neuron_type)i->operand[0].type) *
-                         (i->operand[0].count ? i->operand[0].count : 1);
-        }
-        sum *= nk_cycle_ticks(m->core, (enum neuron_engine)e);
-        most = sum > most ? sum : most;
-    }
-    return bytes / DMA_BYTES > most ? bytes / DMA_BYTES : most;
-}
-
-static int instructions_of(const struct neuron_program *p)
-{
-    int n = 0;
-    for (int e = 0; e < NEURON_NENGINES; e++)
-        n += p->stream[e].n;
-    return n;
 }
 
 /* By tensor of a turn, its operand. */
@@ -104,7 +77,7 @@ static struct neuron_program *turn(const struct nk_open *o, const struct nk_mach
 static bool is_short(const struct nk_open *o, const struct nk_machine *m, const struct neuron_program *p)
 {
     int most = o->naxes == 1 ? NK_MOST_INSTRUCTIONS / MORE : o->naxes == 2 ? 4000 : 1000;
-    return ticks_of(m, p) < LONG && instructions_of(p) <= most;
+    return nk_ticks_of(m->core, p) < LONG && nk_instructions_of(p) <= most;
 }
 
 /* From one unit a turn to as many as make it long, of the last axis first: how many units the longest turn has of
@@ -127,7 +100,7 @@ static bool find_levels(struct nk_open *o, const struct nk_machine *m, struct nk
                 continue;
             longest[a] *= MORE;
             struct neuron_program *more = turn(o, m, longest, NK_KEYS_ALL, &why);
-            if (!more || (o->naxes > 1 && instructions_of(more) > NK_MOST_INSTRUCTIONS / MORE)) {
+            if (!more || (o->naxes > 1 && nk_instructions_of(more) > NK_MOST_INSTRUCTIONS / MORE)) {
                 longest[a] /= MORE;
                 neuron_program_free(more);
                 continue;
@@ -307,29 +280,36 @@ static bool join(struct nk *nk, struct nk_open *o, struct nk_turns *t, int nphas
     return true;
 }
 
-/* Phases one behind the other; nown: operands of the kernel that they are of. NULL: *why says why. */
-static struct neuron_program *in_turns(struct nk_open *o, int nphases, int nown, const struct nk_machine *m,
-                                       const char **why)
+/* Phases one behind the other, of turns that are made; nown: operands of the kernel that they are of. NULL: *why says
+ * why. */
+static struct neuron_program *in_turns(struct nk_open *o, struct nk_turns *t, int nphases, int nown,
+                                       const struct nk_machine *m, const char **why)
+{
+    struct nk *nk = IR_NEW(o->ctx, struct nk);
+    *nk = (struct nk){.ctx = o->ctx, .machine = m, .k = o->k, .p = neuron_program_new(m->core)};
+    if (nk->p && join(nk, o, t, nphases, nown))
+        return nk->p;
+    neuron_program_free(nk->p);
+    if (nk->why) {
+        nk_open_refuse(o, nk->why);
+        *why = o->why;
+    }
+    return NULL;
+}
+
+static struct neuron_program *in_phases(struct nk_open *o, int nphases, int nown, const struct nk_machine *m,
+                                        const char **why)
 {
     struct nk_turns *t = IR_NEWN(o->ctx, nphases, struct nk_turns);
-    struct nk *nk = IR_NEW(o->ctx, struct nk);
     bool fine = true;
     for (int f = 0; f < nphases && fine; f++) {
         fine = make_turns(&o[f], m, &t[f]);
         *why = o[f].why;
     }
-    *nk = (struct nk){.ctx = o->ctx, .machine = m, .k = o->k, .p = fine ? neuron_program_new(m->core) : NULL};
-    fine = nk->p && join(nk, o, t, nphases, nown);
-    if (!fine && nk->why) {
-        nk_open_refuse(o, nk->why);
-        *why = o->why;
-    }
+    struct neuron_program *p = fine ? in_turns(o, t, nphases, nown, m, why) : NULL;
     for (int f = 0; f < nphases; f++)
         free_turns(&t[f]);
-    if (fine)
-        return nk->p;
-    neuron_program_free(nk->p);
-    return NULL;
+    return p;
 }
 
 struct neuron_program *nk_open_program(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k,
@@ -354,24 +334,44 @@ struct neuron_program *nk_open_program(struct ir_ctx *ctx, const struct nk_machi
         if (!fine)
             return NULL;
     }
-    return n ? in_turns(o, n, k->noperands, m, why) : NULL;
+    return n ? in_phases(o, n, k->noperands, m, why) : NULL;
+}
+
+/* A turn in which the engines' meeting is no part of its time: of as few of a dim's n points as that takes. NULL: all
+ * of them are too few. */
+static struct neuron_program *long_turn(struct nk_open *o, const struct nk_machine *m, int64_t n)
+{
+    int64_t one = 1, ticks = 0;
+    for (int64_t each = 1; each <= n / 2; each++) {
+        o->axis[0].each = each;
+        if (n % each || (ticks && each * ticks <= 2 * LONG) || !nk_find_shifts(o))
+            continue;
+        struct neuron_program *p = turn(o, m, &one, NK_KEYS_ALL, &o->why);
+        int64_t all = p ? nk_ticks_of(m->core, p) : 0;
+        if (all > 2 * LONG)
+            return p;
+        neuron_program_free(p);
+        ticks = all / each;
+    }
+    return NULL;
 }
 
 struct neuron_program *nk_heads_program(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k)
 {
-    enum { MOST_EACH = 16 };
     const struct kn_roles *r = &k->roles;
     int row = r->form == KN_ATTENTION ? r->attention.row : r->form == KN_ATTENTION_GRAD ? r->attention_grad.row : -1;
-    for (int d = 0; d < k->ndims && row >= 0; d++)
-        for (int64_t each = 1, n; each <= MOST_EACH; each *= 2) {
-            struct nk_open o = {
-                .ctx = ctx, .k = k, .naxes = 1, .axis = {{.dim = d, .var = k->dims[d].var, .each = each}}};
-            if (d == row || k->dims[d].role != KN_OUTER || !ir_is_const(k->dims[d].extent, &n) || n % each ||
-                n / each < 2 || !nk_find_shifts(&o))
-                continue;
-            const char *why;
-            o.axis[0].units = n / each;
-            return in_turns(&o, 1, k->noperands, m, &why);
-        }
+    for (int d = 0; d < k->ndims && row >= 0; d++) {
+        struct nk_open o = {.ctx = ctx, .k = k, .naxes = 1, .axis = {{.dim = d, .var = k->dims[d].var}}};
+        struct nk_turns t = {.naxes = 1, .axis = {{.n = 1, .points = {1}}}};
+        const char *why;
+        int64_t n;
+        if (d == row || k->dims[d].role != KN_OUTER || !ir_is_const(k->dims[d].extent, &n) ||
+            !(t.program[0] = long_turn(&o, m, n)))
+            continue;
+        t.axis[0].units = n / o.axis[0].each;
+        struct neuron_program *p = in_turns(&o, &t, 1, k->noperands, m, &why);
+        free_turns(&t);
+        return p;
+    }
     return NULL;
 }

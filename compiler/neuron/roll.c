@@ -15,13 +15,13 @@
  * another add to it what is theirs, and take it off again behind them.
  */
 #include "base/grow.h"
+#include "compiler/neuron/cost.h"
 #include "compiler/neuron/neuron_int.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* LEAST: instructions of a turn, so that counting (a few cycles of the sequencer) is no part of its time. */
-enum { LEAST = 64, LEAST_TURNS = 3, FEW = 4, MANY = 32, CANDIDATES = 8 };
+enum { LEAST_TURNS = 3, FEW = 4, MANY = 32, CANDIDATES = 8 };
 
 /* An instruction, or a loop. value: what goes on (of a loop: of its body, in the first turn), step: by how much. */
 struct node {
@@ -35,10 +35,12 @@ struct nodes {
     struct node **at;
     int n, cap;
 };
+/* least: instructions of a turn. */
 struct roll {
     struct nk *nk;
     int engine;
     struct neuron_stream *to;
+    int64_t least;
 };
 
 static uint64_t mix(uint64_t h, uint64_t v)
@@ -50,8 +52,10 @@ static uint64_t mix(uint64_t h, uint64_t v)
 static uint64_t mix_bytes(uint64_t h, const void *p, size_t n)
 {
     const uint8_t *b = p;
-    for (size_t k = 0; k < n; k++)
-        h = mix(h, b[k]);
+    for (uint64_t word = 0; n; b += sizeof word, n -= n < sizeof word ? n : sizeof word) {
+        memcpy(&word, b, n < sizeof word ? n : sizeof word);
+        h = mix(h, word);
+    }
     return h;
 }
 
@@ -138,9 +142,9 @@ static int fold(struct roll *r, const struct nodes *list, int period, int *run, 
                      : 0;
     for (int k = 0; k < list->n; made++) {
         int64_t turns = run[k] / period + 2, leaves = 0;
-        for (int j = 0; turns >= LEAST_TURNS && j < period && leaves < LEAST; j++)
+        for (int j = 0; turns >= LEAST_TURNS && j < period && leaves < r->least; j++)
             leaves += list->at[k + j]->leaves;
-        bool rolls = turns >= LEAST_TURNS && leaves >= LEAST;
+        bool rolls = turns >= LEAST_TURNS && leaves >= r->least;
         if (to)
             VEC_PUSH(r->nk->ctx, *to, rolls ? loop(r->nk, &list->at[k], period, turns) : list->at[k]);
         k += rolls ? (int)turns * period : 1;
@@ -190,7 +194,7 @@ static bool shorten(struct roll *r, struct nodes *list)
         int64_t each = 0;
         for (int k = 0; k < most; k++)
             each += list->at[list->n / 2 - most / 2 + k]->leaves;
-        int period = (int)((LEAST + each - 1) / each) * most;
+        int period = (int)((r->least + each - 1) / each) * most;
         int n = period < list->n / 2 ? fold(r, list, period, run, NULL) : list->n;
         if (n < least) {
             least = n;
@@ -391,26 +395,56 @@ static struct nodes in_loops(struct roll *r, const struct neuron_stream *from)
     struct nodes list = {0};
     for (int k = 0; k < from->n; k++)
         VEC_PUSH(r->nk->ctx, list, leaf(r->nk, &from->code[k]));
-    while (list.n > LEAST && shorten(r, &list))
+    while (list.n > LEAST_TURNS && shorten(r, &list))
         ;
     return list;
+}
+
+/* So many instructions a turn that counting, a few of the sequencer's cycles, is no part of the time in which they
+ * happen: a fiftieth of what the engine's share of the program's instructions takes. */
+static int64_t least_of(const struct nk *nk, const struct neuron_program *p, int engine, int64_t ticks)
+{
+    enum { COUNTING = 4 * 8, PART = 50, MOST = 64 };
+    int64_t paid = COUNTING * nk_cycle_ticks(nk->machine->core, (enum neuron_engine)engine) * PART;
+    int64_t least = paid * p->stream[engine].n / (ticks + 1) + 1;
+    return least < MOST ? least : MOST;
 }
 
 struct nk_rolled {
     struct nodes list;
 };
 
-struct nk_rolled *nk_rolled(struct nk *nk, const struct neuron_stream *from)
+struct nk_rolled *nk_rolled(struct nk *nk, const struct neuron_program *p, int engine)
 {
-    struct nk_rolled *r = IR_NEW(nk->ctx, struct nk_rolled);
-    r->list = in_loops(&(struct roll){.nk = nk}, from);
-    return r;
+    struct nk_rolled *to = IR_NEW(nk->ctx, struct nk_rolled);
+    struct roll r = {.nk = nk, .least = least_of(nk, p, engine, nk_ticks_of(p->core, p))};
+    to->list = in_loops(&r, &p->stream[engine]);
+    return to;
+}
+
+static int length_of(const struct node *const *at, int n)
+{
+    enum { HEAD_AND_END = 2 };
+    int length = 0;
+    for (int k = 0; k < n; k++)
+        length += at[k]->i ? 1 : HEAD_AND_END + length_of((const struct node *const *)at[k]->body, at[k]->nbody);
+    return length;
+}
+
+int nk_rolled_length(struct nk *nk, const struct neuron_program *p)
+{
+    int length = 0;
+    for (int e = 0; e < NEURON_NENGINES; e++) {
+        const struct nk_rolled *r = nk_rolled(nk, p, e);
+        length += length_of((const struct node *const *)r->list.at, r->list.n);
+    }
+    return length;
 }
 
 bool nk_put_rolled(struct nk *nk, int engine, const struct nk_rolled *rolled, int depth, const struct nk_places *places)
 {
     const struct nodes *list = &rolled->list;
-    struct roll r = {nk, engine, &nk->p->stream[engine]};
+    struct roll r = {.nk = nk, .engine = engine, .to = &nk->p->stream[engine]};
     struct nest n = {.r = &r, .places = places, .most = places->most, .fits = true};
     for (int k = 0; k < list->n && n.fits; k++) {
         n.fits = list->at[k]->i || fits_inside(list->at[k], depth + 1);
@@ -430,9 +464,10 @@ bool nk_put_rolled(struct nk *nk, int engine, const struct nk_rolled *rolled, in
 
 void nk_roll(struct nk *nk)
 {
+    int64_t ticks = nk_ticks_of(nk->machine->core, nk->p);
     for (int e = 0; e < NEURON_NENGINES; e++) {
         struct neuron_stream *from = &nk->p->stream[e], to = {0};
-        struct roll r = {nk, e, &to};
+        struct roll r = {nk, e, &to, least_of(nk, nk->p, e, ticks)};
         struct nodes list = in_loops(&r, from);
         for (int k = 0; k < list.n; k++)
             emit_top(&r, list.at[k]);

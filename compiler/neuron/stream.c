@@ -52,11 +52,18 @@ static void count_work(struct nk *nk, int engine, const struct neuron_instr *i)
 
 void nk_no_more_than(struct nk *nk, int64_t instructions)
 {
-    int most = nk->steady ? NK_MOST_UNROLLED : NK_MOST_INSTRUCTIONS;
-    if (instructions > most) {
+    if (instructions > nk->most) {
         nk->large = true;
-        nk_refuse(nk, "more than %d instructions", most);
+        nk_refuse(nk, "more than %d instructions", nk->most);
     }
+}
+
+int nk_instructions_of(const struct neuron_program *p)
+{
+    int n = 0;
+    for (int e = 0; e < NEURON_NENGINES; e++)
+        n += p->stream[e].n;
+    return n;
 }
 
 static int append(struct nk *nk, int engine, struct neuron_instr *i)

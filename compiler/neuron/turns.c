@@ -409,7 +409,7 @@ void nk_put_turns(struct nk *nk, const struct nk_turns *t, int n)
             for (int r = 0; r < t[k].nread; r++)
                 begin_at(&u, r);
             for (int p = 0; p < programs_of(u.t); p++)
-                u.rolled[p] = !u.t->program[p] ? NULL : nk_rolled(nk, &u.t->program[p]->stream[u.engine]);
+                u.rolled[p] = !u.t->program[p] ? NULL : nk_rolled(nk, u.t->program[p], u.engine);
             put_axis(&u, 0, 0);
         }
     }
