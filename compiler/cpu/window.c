@@ -128,8 +128,10 @@ static void single_taps(struct wg *g, LLVMValueRef *at)
     int64_t step_u = ir_const_or(u->tap[level], 0), step_s = ir_const_or(s->tap[level], 0), *t = &g->tap[level];
     for (*t = 0; *t < w->tap_n[level]; ++*t) {
         struct em_span rows = reached(g);
-        LLVMValueRef weights = rows.lo < rows.hi ? bytes_at(g, w->dot_s, at[w->dot_s], *t * step_s) : NULL;
+        LLVMValueRef weights = NULL;
         for (int64_t r = rows.lo; r < rows.hi; r++) {
+            if (!weights || s->row)
+                weights = bytes_at(g, w->dot_s, at[w->dot_s], r * s->row + *t * step_s);
             LLVMValueRef x = bytes_at(g, w->dot_u, at[w->dot_u], r * u->row + *t * step_u);
             g->acc[0][r] = w->in_floats ? em_fma(g->e, x, weights, g->acc[0][r])
                                         : em_cpu(g->e)->multiply_bytes(g->e, x, weights, g->acc[0][r]);
@@ -154,11 +156,11 @@ static void dot_taps(struct wg *g, LLVMValueRef *at)
             if (next.lo != rows.lo || next.hi != rows.hi)
                 break;
         }
-        if (rows.lo == rows.hi)
-            continue;
-        LLVMValueRef p = element(g, w->dot_s, at[w->dot_s], em_i64(e, t * step_s));
-        LLVMValueRef weights = cpu_dot_group(e, p, step_s, (int)n, w->lanes, op_s);
+        LLVMValueRef weights = NULL;
         for (int64_t r = rows.lo; r < rows.hi; r++) {
+            LLVMValueRef p = element(g, w->dot_s, at[w->dot_s], em_i64(e, r * MUTANT(411, s->row, 0) + t * step_s));
+            if (!weights || s->row)
+                weights = cpu_dot_group(e, p, step_s, (int)n, w->lanes, op_s);
             p = element(g, w->dot_u, at[w->dot_u], em_i64(e, r * u->row + t * step_u));
             LLVMValueRef bytes = cpu_dot_group(e, p, step_u, (int)n, w->lanes, op_u);
             g->acc[0][r] = cpu_dot_bytes(e, bytes, weights, g->acc[0][r]);

@@ -27,12 +27,33 @@ KINDS = {
                                 ("Reshape", ["p", "picture"], "q", {}), ("Add", ["q", "a"], "b", {})],
     "largest of neighbours": [("Reshape", ["a", "flat"], "r", {}), ("MaxPool", ["r"], "p", {"kernel_shape": [3, 1], "pads": [1, 0, 1, 0]}),
                               ("Reshape", ["p", "picture"], "q", {}), ("Add", ["q", "a"], "b", {})],
+    "depthwise products of bytes": None,
     "convolution over channels": [("Reshape", ["a", "flat"], "r", {}), ("Conv", ["r", "taps"], "p", {"pads": [2, 0, 2, 0]}),
                                   ("Reshape", ["p", "picture"], "q", {}), ("Mul", ["q", "a"], "b", {})],
 }
 
 
+def write_bytes(path, draw):
+    """Depthwise products of bytes, of pictures down to one point, whose rows then are blocks of channels."""
+    n, c, high, wide, k, stride = (draw.choice(x) for x in ([1, 2, 3], [16, 24, 32, 40, 64, 100], [1, 2, 3, 5], [1, 2, 3, 6], [3, 5], [1, 2, 4]))
+    rng = np.random.default_rng(draw.randrange(1 << 30))
+    values = {"w": rng.integers(-127, 128, (c, 1, k, k)).astype(np.int8), "v": rng.integers(-127, 128, (24, c, 1, 1)).astype(np.int8),
+              "b": rng.integers(-999, 999, (c,)).astype(np.int32)}
+    values.update(s=np.float32(2**-6), t=np.float32(2**-12), z=np.uint8(3), o=np.int8(0), m=np.float32(2**-2), j=np.int32(0))    # all exact in floats
+    picture = {"pads": [k // 2] * 4, "strides": [stride] * 2}
+    steps = [("DequantizeLinear", ["x", "s", "z"], "a", {}), ("DequantizeLinear", ["w", "s", "o"], "wf", {}), ("DequantizeLinear", ["b", "t", "j"], "bf", {}),
+             ("Conv", ["a", "wf", "bf"], "c", {"group": c, **picture}), ("QuantizeLinear", ["c", "m", "z"], "d", {}), ("DequantizeLinear", ["d", "m", "z"], "e", {}),
+             ("DequantizeLinear", ["v", "s", "o"], "vf", {}), ("Conv", ["e", "vf"], "f", {}), ("QuantizeLinear", ["f", "m", "z"], "y", {})]
+    graph = helper.make_graph([helper.make_node(op, names, [to], **attrs) for op, names, to, attrs in steps], "g",
+                              [helper.make_tensor_value_info("x", TensorProto.UINT8, [n, c, high, wide])],
+                              [helper.make_tensor_value_info("y", TensorProto.UINT8, [n, 24, None, None])], [numpy_helper.from_array(v, k) for k, v in values.items()])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9), path)
+    return f"{n} x {c} x {high} x {wide}, {k} x {k} taps by steps of {stride}"
+
+
 def write(path, kind, draw):
+    if KINDS[kind] is None:
+        return write_bytes(path, draw)
     n, c, cin, out, high, wide, k = (draw.choice(x) for x in (
         [1, 2], [8, 17, 18, 24, 36, 40, 48], [1, 3, 4, 16, 24, 36], [5, 8, 20, 24, 32, 64], range(3, 15), range(3, 30), [1, 1, 3, 5]))
     stride, dilation = (draw.choice([1, 1, 2]) for _ in range(2))
