@@ -120,6 +120,15 @@ static bool split_targets(struct job *j)
     return false;
 }
 
+/* --march where it is not given: what is left to the host of a device's program runs where that of the CPU's does. */
+static const char *host_machines(const struct job *first)
+{
+    for (const struct job *k = first; k; k = k->next)
+        if (strncmp(k->spec, "cpu", 3) == 0 && strchr(k->spec, ':'))
+            return strchr(k->spec, ':') + 1;
+    return "native";
+}
+
 static bool choose_target(struct job *j)
 {
     char spec[256];
@@ -134,7 +143,7 @@ static bool choose_target(struct job *j)
         j->status = strcmp(spec, "cuda") && strcmp(spec, "neuron") ? USAGE : ENVIRONMENT;
         return false;
     }
-    const char *march = j->o->march ? j->o->march : "native";
+    const char *march = j->o->march ? j->o->march : host_machines(j->main ? j->main : j);
     bool own = !j->target->host; /* --march is the target's */
     j->status = USAGE;
     if (!choose_machines(j, j->target, arch ? arch : own ? march : "native", own ? "--march" : "--target", &j->made))

@@ -103,7 +103,8 @@ struct ir_value *attention_ties(struct ir_builder *b, struct ir_value *mask, ir_
 
 /* -- Gradients by kernels of their own */
 
-struct ir_value *attention_sum_heads(struct ir_builder *b, struct ir_value *x, ir_expr shared)
+/* Summed over the heads that share one of `shared`: [b, h, t, d] -> [b, g, t, d]. */
+static struct ir_value *sum_heads(struct ir_builder *b, struct ir_value *x, ir_expr shared)
 {
     static const int64_t axis[] = {2};
     if (!x || ir_expr_eq(b->ctx, shared, x->type->dim[1]) == IR_YES)
@@ -140,6 +141,6 @@ bool attention_gradients(struct ir_builder *b, const struct attention_parts *a, 
     if (!(n = gradient(b, IR_attention_grad_vk, a, delta)))
         return false;
     for (int i = 1; i < 3; i++)
-        out[i] = wanted[i] ? attention_sum_heads(b, n->out[i == 1], a->k->type->dim[1]) : NULL;
+        out[i] = wanted[i] ? sum_heads(b, n->out[i == 1], a->k->type->dim[1]) : NULL;
     return (out[1] || !wanted[1]) && (out[2] || !wanted[2]);
 }

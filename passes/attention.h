@@ -37,7 +37,5 @@ struct ir_value *attention_ties(struct ir_builder *b, struct ir_value *mask, ir_
 struct attention_parts { struct ir_value *q, *k, *v, *mask, *y, *dy, *lse; double scale; bool causal; };
 bool attention_gradients(struct ir_builder *b, const struct attention_parts *a, const bool *wanted,
                          struct ir_value **out);
-/* Summed over the heads that share one of `shared`: [b, h, t, d] -> [b, g, t, d]. */
-struct ir_value *attention_sum_heads(struct ir_builder *b, struct ir_value *x, ir_expr shared);
 
 #endif

@@ -464,6 +464,8 @@ int tccrt_comm_release(struct tccrt_session *s);       /* what others own has no
 bool tccrt_uses_group(const struct tccrt_model *m, const char *name);
 /* Digest of all that the model computes: plan, weights, flags; artifacts with equal ones run together. */
 uint64_t tccrt_digest(const struct tccrt_model *m);
+/* Of the plan that the session runs: an artifact for several targets has one for each. */
+uint64_t tccrt_session_digest(const struct tccrt_session *s);
 
 /* The plan's steps of group `name` ("world", "dp", "pp") run in `c` (NULL: alone again), which must live as long as the
  * session. */

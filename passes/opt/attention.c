@@ -220,9 +220,8 @@ static bool match(const struct ir_node *n, struct found *f)
     f->q = without_factor(f, x->def->in[0].value);
     f->k = without_factor(f, x->def->in[1].value);
     f->v = n->in[1].value;
-    bool added = !f->hidden;
-    for (int i = 0; i < f->nmasks; i++)
-        added |= f->mask[i] == f->hidden;
+    /* Beside others their sum would say which rows are hidden. */
+    bool added = !f->hidden || (f->nmasks == 1 && !f->nchoices && f->mask[0] == f->hidden);
     return added && rewrite_dtype_of(f->q) == TCC_F32 && rewrite_dtype_of(f->v) == TCC_F32 && same_batch(f->q, p) &&
            same_batch(f->k, p) && same_batch(f->v, p) && (float)f->scale == (float)f->scale;
 }

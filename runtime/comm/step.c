@@ -100,6 +100,11 @@ uint64_t tccrt_digest(const struct tccrt_model *m)
     return tcr_xxh3(parts, sizeof parts);
 }
 
+uint64_t tccrt_session_digest(const struct tccrt_session *s)
+{
+    return s ? tccrt_digest(s->m) : 0;
+}
+
 /* -- State of all ranks -------------------------------------------------------------------------------------------- */
 
 static bool all_zero(const uint8_t *at, uint64_t n)

@@ -76,25 +76,6 @@ static void take_place(struct trainer *t, const struct place *p)
 
 /* -- A rank's state, which may be written over in part ------------------------------------------------------------ */
 
-static void *keep_state(struct trainer *t)
-{
-    struct tccrt_model *m = t->m.artifact;
-    void **copies = calloc((size_t)tccrt_nstates(m) + 1, sizeof *copies);
-
-    for (int i = 0; copies && i < tccrt_nstates(m); i++) {
-        struct tccrt_value_info info;
-        struct tcc_tensor x;
-
-        tccrt_state_info(m, i, &info);
-        if (tccrt_state_get(t->m.session, info.name, &x) != TCC_OK)
-            continue;
-        size_t n = (size_t)tcc_elements(x.rank, x.dims) * (size_t)tcc_dtype_bytes((enum tcc_dtype)x.dtype);
-        if ((copies[i] = malloc(n + 1)))
-            memcpy(copies[i], x.data, n);
-    }
-    return copies;
-}
-
 static void put_back(struct trainer *t, void **copies, bool needed)
 {
     struct tccrt_model *m = t->m.artifact;
@@ -111,6 +92,29 @@ static void put_back(struct trainer *t, void **copies, bool needed)
         free(copies[i]);
     }
     free(copies);
+}
+
+/* NULL: no memory. */
+static void *keep_state(struct trainer *t)
+{
+    struct tccrt_model *m = t->m.artifact;
+    void **copies = calloc((size_t)tccrt_nstates(m) + 1, sizeof *copies);
+
+    for (int i = 0; copies && i < tccrt_nstates(m); i++) {
+        struct tccrt_value_info info;
+        struct tcc_tensor x;
+
+        tccrt_state_info(m, i, &info);
+        if (tccrt_state_get(t->m.session, info.name, &x) != TCC_OK)
+            continue;
+        size_t n = (size_t)tcc_elements(x.rank, x.dims) * (size_t)tcc_dtype_bytes((enum tcc_dtype)x.dtype);
+        if (!(copies[i] = malloc(n + 1))) {
+            put_back(t, copies, false);
+            return NULL;
+        }
+        memcpy(copies[i], x.data, n);
+    }
+    return copies;
 }
 
 /* -- Gradients of several calls (--accumulate) ----------------------------------------------------------------- */
@@ -141,9 +145,9 @@ int ranks_keep(struct trainer *t)
     return t->kept->copies ? EXIT_FINE : tool_error(t->o, EXIT_ENVIRONMENT, "no memory for a copy of the state");
 }
 
-bool ranks_may_meet(const struct trainer *t)
+bool ranks_may_meet(struct trainer *t)
 {
-    return !t->kept || t->kept->at.done == t->done;
+    return t->kept ? t->kept->at.done == t->done : trainer_scalar(t, "train.micro", 0) == 0;
 }
 
 /* True: some steps will be made again. */

@@ -274,6 +274,12 @@ int ranks_tables(struct trainer *t)
     return code;
 }
 
+/* Of the plan that runs, where that is known: an artifact for several targets has one for each. */
+static uint64_t digest_of(const struct trainer *t)
+{
+    return t->m.session ? tccrt_session_digest(t->m.session) : tccrt_digest(t->m.artifact);
+}
+
 void ranks_flags(const struct trainer *t, char *text, size_t size)
 {
     snprintf(text, size,
@@ -282,7 +288,14 @@ void ranks_flags(const struct trainer *t, char *text, size_t size)
              ", parts %d, %d per execution, %016" PRIx64 " %s",
              t->fixed_batch ? 0 : t->global_batch, t->data.samples, t->epochs, t->steps, t->sampler.shuffle,
              t->eval_every, !strcmp(option_text(t->o, OPT_eval, "rank0"), "sharded"), t->checkpoint_every,
-             option_set(t->o, OPT_partial), t->per_execution, tccrt_digest(t->m.artifact), tccrt_name(t->m.artifact));
+             option_set(t->o, OPT_partial), t->per_execution, digest_of(t), tccrt_name(t->m.artifact));
+}
+
+int ranks_agree_plan(struct trainer *t)
+{
+    if (t->processes == 1 || t->joins)
+        return EXIT_FINE;
+    return agree(t, "plan, of an artifact for several targets,", "%016" PRIx64, digest_of(t));
 }
 
 int ranks_agree(struct trainer *t)
@@ -292,8 +305,7 @@ int ranks_agree(struct trainer *t)
 
     if (t->processes == 1)
         return EXIT_FINE;
-    if ((code = agree(t, "artifact", "%s %016" PRIx64, tccrt_name(t->m.artifact), tccrt_digest(t->m.artifact))) !=
-        EXIT_FINE)
+    if ((code = agree(t, "artifact", "%s %016" PRIx64, tccrt_name(t->m.artifact), digest_of(t))) != EXIT_FINE)
         return code;
     ranks_flags(t, text, sizeof text);
     return agree(t, "set of flags or data", "%s, seed %" PRIu64, text, t->sampler.seed);

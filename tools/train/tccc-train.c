@@ -322,7 +322,7 @@ static int start_session(struct trainer *t)
     t->m.tensor = t->tensor;
     memory_begin(t);
     int code = model_session(t->o, &t->m, (int)threads, NULL);
-    if (code != EXIT_FINE || (code = ranks_groups(t)) != EXIT_FINE)
+    if (code != EXIT_FINE || (code = ranks_agree_plan(t)) != EXIT_FINE || (code = ranks_groups(t)) != EXIT_FINE)
         return code;
     tccrt_random_set(t->m.session, t->sampler.seed, 0);
     int status = initialise(t);

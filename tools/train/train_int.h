@@ -200,6 +200,7 @@ int ranks_open(struct trainer *t, bool artifact);
 int ranks_place(struct trainer *t);                                        /* which stage, which samples */
 int ranks_groups(struct trainer *t);                                       /* of the new session */
 int ranks_agree(struct trainer *t);
+int ranks_agree_plan(struct trainer *t); /* of an artifact for several targets; the session is there */
 int ranks_share(struct trainer *t);
 int ranks_tables(struct trainer *t);                                        /* rank 0's tables become everybody's */
 /* rank 0 gets what others hold of the state, for a checkpoint */
@@ -216,7 +217,7 @@ void ranks_seed(struct trainer *t, int64_t runs);                           /* t
  * come meet, and all are as far as the furthest one: an exit code. */
 bool ranks_lost(const struct trainer *t, int code);
 int ranks_keep(struct trainer *t);      /* in front of each step: keeps what a rank goes back to when another dies */
-bool ranks_may_meet(const struct trainer *t); /* ... is the state as it was kept? */
+bool ranks_may_meet(struct trainer *t); /* ... is the state as it was kept? */
 void ranks_forget(struct trainer *t);
 int ranks_regroup(struct trainer *t);
 int trainer_recut(struct trainer *t);                                      /* there are as many ranks now */
