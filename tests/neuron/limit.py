@@ -77,21 +77,26 @@ def cycles(engine, op, o, words, columns, stationary):
 
 busy = dict.fromkeys(clock, 0.0) | {'sbuf': 0.0, 'psum': 0.0, 'dma': 0.0}
 columns, stationary, engine = 0, '', ''
+turns = [1]                                         # of the loops that a line is in, all together
 for line in text.splitlines():
     if line.startswith('engine '):
         engine = line.split()[1]
     if not line.startswith('    '):
         continue
     op, _, rest = line.strip().partition(' ')
+    if op == 'loop':
+        turns.append(turns[-1] * int(rest.split()[0]))
+    elif op == '}':
+        turns.pop()
     o = [Operand(w) for w in re.findall(r'[\w.]+\[[^\]]*\]', rest)]
     if op == 'load_stationary':
         columns, stationary = o[0].n, o[0].type
     if op == 'dma':
         run = min(x.run for x in o)
-        busy['dma'] += max(x.n * x.parts for x in o) / run * max(512, run * max(x.bytes for x in o)) / rate / 16 / 1000
+        busy['dma'] += turns[-1] * max(x.n * x.parts for x in o) / run * max(512, run * max(x.bytes for x in o)) / rate / 16 / 1000
     if engine not in clock or not o:
         continue
-    us = cycles(engine, op, o, rest, columns, stationary) / clock[engine] / 1000
+    us = turns[-1] * cycles(engine, op, o, rest, columns, stationary) / clock[engine] / 1000
     busy[engine] += us
     spaces = {x.space for x in o} if op != 'dma' else set()
     if core == 'trn1' and engine in ('vector', 'gpsimd') and 'sbuf' in spaces:
