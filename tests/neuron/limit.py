@@ -77,6 +77,7 @@ def cycles(engine, op, o, words, columns, stationary):
 
 busy = dict.fromkeys(clock, 0.0) | {'sbuf': 0.0, 'psum': 0.0, 'dma': 0.0}
 columns, stationary, engine = 0, '', ''
+held = {}                                           # by registers that loops count by
 turns = [1]                                         # of the loops that a line is in, all together
 for line in text.splitlines():
     if line.startswith('engine '):
@@ -84,8 +85,10 @@ for line in text.splitlines():
     if not line.startswith('    '):
         continue
     op, _, rest = line.strip().partition(' ')
+    if op == 'set' and rest.split(', ')[1].isdigit():
+        held.__setitem__(*rest.split(', '))
     if op == 'loop':
-        turns.append(turns[-1] * int(rest.split()[0]))
+        turns.append(turns[-1] * int(held.get(rest.split()[0], rest.split()[0])))
     elif op == '}':
         turns.pop()
     o = [Operand(w) for w in re.findall(r'[\w.]+\[[^\]]*\]', rest)]
