@@ -14,7 +14,7 @@ from onnx import AttributeProto as A, TensorProto as T, helper as h, numpy_helpe
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "onnx"))
 from cases import data_sets, write
-from forms import copied, load, open_type, read_case
+from forms import bounded_operands, copied, load, open_type, read_case
 from schemas import HISTORY, NAMES, Graph, Refused, drop_dead, fit, make_all, options, with_shapes
 from sets import shaped
 
@@ -333,7 +333,7 @@ def write_model(o, seed):
     used = {i.name for i in m.graph.input}
     values = {k: v for k, v in values.items() if k in used}
     fixed = all(d.dim_value or not d.dim_param for i in m.graph.input for d in i.type.tensor_type.shape.dim)
-    write(os.path.join(o.out, f"mutated_{seed}"), m, fit(m, data_sets(f"mutated_{seed}", fixed, values, [], 3 * o.sets, [seed]))[:o.sets + 1])
+    write(os.path.join(o.out, f"mutated_{seed}"), m, fit(m, data_sets(f"mutated_{seed}", fixed, values, [], 3 * o.sets, [seed], bounded_operands(m)))[:o.sets + 1])
     return True
 
 

@@ -42,6 +42,7 @@ struct outcome {
 struct progress {
     int way, set, failures;
     uint64_t made[MAX_WAYS + 2]; /* of each way, what it compiled to: objects_linked() */
+    bool lost[MAX_SETS];         /* the interpreter did not end with it, and is not asked again */
     bool huge; /* the interpreter has no memory for this data set: others may take their time over it */
     char first[TEXT];
 };
@@ -298,8 +299,9 @@ static void run_way(struct job *j, int way, struct outcome *want)
         forget(o);
         if (!again)
             p->set = k;
-        o->code = k < from ? EXIT_ENVIRONMENT : code; /* before `from`: it has been reported, or crashed */
-        if (k < from)
+        bool told = k < from || (reference && p->lost[k]); /* it has been reported, or crashed */
+        o->code = told ? EXIT_ENVIRONMENT : code;
+        if (told)
             continue;
         snprintf(o->why, sizeof o->why, "%s", why);
         p->huge = !reference && want[k].code == EXIT_ENVIRONMENT;
@@ -421,7 +423,7 @@ static int run_job(struct job *j)
             p->way++;
             p->set = 0;
         } else {
-            p->set++;
+            p->lost[p->set++] |= is_reference(p->way);
         }
     }
 }
