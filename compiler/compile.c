@@ -139,8 +139,7 @@ static const char *sidecar_path(struct job *j)
     return ir_internf(j->ctx, "%s/%s.weights", dirname(ir_strdup(j->ctx, o->output)), j->name);
 }
 
-/* The step for the job and those of other targets, until one fails. */
-static bool each_target(struct job *j, bool (*step)(struct job *))
+bool job_each_target(struct job *j, bool (*step)(struct job *))
 {
     for (struct job *k = j; k; k = k->next)
         if (!step(k)) {
@@ -296,7 +295,7 @@ static bool write_artifact(struct job *j)
     const struct kn_program *p = j->module->program;
     const char *out = ir_internf(j->ctx, "%s/out", j->folder), *header = ir_internf(j->ctx, "%s/header.h", j->folder);
     j->status = ENVIRONMENT;
-    if (!each_target(j, write_model))
+    if (!job_each_target(j, write_model))
         return false;
     lap(j, "weights and plan");
     job_progress(j, "linking", 0.9);
@@ -376,26 +375,19 @@ static bool read_model(struct job *j)
     return true;
 }
 
-/* What was said of the model when it was read for the first target is not said again. */
 static void tell_errors(void *user, const struct ir_message *message)
 {
     if (message->severity >= IR_ERROR)
         tell(user, message);
 }
 
-static bool read_models(struct job *j)
+/* What was said of the model when it was read for the first target is not said again. */
+static bool read_for_target(struct job *j)
 {
-    if (!j->next)
-        return read_model(j);
-    for (struct job *k = j; k; k = k->next) {
-        ir_on_diag(j->ctx, k == j ? tell : tell_errors, (void *)j->o);
-        if (!read_model(k)) {
-            j->status = k->status;
-            return false;
-        }
-    }
+    ir_on_diag(j->ctx, j->main ? tell_errors : tell, (void *)j->o);
+    bool fine = read_model(j);
     ir_on_diag(j->ctx, tell, (void *)j->o);
-    return true;
+    return fine;
 }
 
 static bool make_plan(struct job *j)
@@ -422,7 +414,7 @@ static bool work(struct job *j)
     j->changes_left = o->change_limit;
     ir_hang(j->ctx, o->hang);
     if ((o->schedules && !(j->picks = target_schedules(j->ctx, o->schedules))) || !job_choose_target(j) ||
-        !read_models(j))
+        !job_each_target(j, read_for_target))
         return false;
     lap(j, "reading the model");
     ir_detail(j->ctx, "%s: target %s, -O%d%s%s", ir_shown(o->model), j->target->name, o->level,
@@ -441,13 +433,13 @@ static bool work(struct job *j)
         return true;
     }
     facts_begin(j);
-    if (!each_target(j, make_plan))
+    if (!job_each_target(j, make_plan))
         return false;
     if (!j->module->program || (!o->output && !job_machine_dump(o)))
         return true;
     lap(j, "passes");
     job_progress(j, "compiling kernels", 0.3);
-    if ((!j->folder[0] && !make_folder(j)) || !each_target(j, compile_kernels))
+    if ((!j->folder[0] && !make_folder(j)) || !job_each_target(j, compile_kernels))
         return false;
     lap(j, "code of kernels");
     if (o->output && !write_artifact(j))
@@ -457,7 +449,7 @@ static bool work(struct job *j)
         print_laps(j);
     if (o->facts)
         facts_write(j);
-    if (caches && each_target(j, is_whole))
+    if (caches && job_each_target(j, is_whole))
         cache_store(&j->cache, j->ctx, o->output, o->model, first);
     return true;
 }

@@ -68,6 +68,9 @@ void job_progress(const struct job *j, const char *what, double fraction);
 bool job_build_training(struct job *j);
 bool job_run_passes(struct job *j);
 
+/* compile.c: the step for the job and those of --target's others, until one fails; j->status is then that one's. */
+bool job_each_target(struct job *j, bool (*step)(struct job *));
+
 /* machines.c: j->target, made and host, and j->next; false after a diagnostic, with j->status. All architectures,
  * for the cache. */
 bool job_choose_target(struct job *j);

@@ -123,9 +123,11 @@ static bool split_targets(struct job *j)
 /* --march where it is not given: what is left to the host of a device's program runs where that of the CPU's does. */
 static const char *host_machines(const struct job *first)
 {
-    for (const struct job *k = first; k; k = k->next)
-        if (strncmp(k->spec, "cpu", 3) == 0 && strchr(k->spec, ':'))
-            return strchr(k->spec, ':') + 1;
+    for (const struct job *k = first; k; k = k->next) {
+        const char *list = strchr(k->spec, ':');
+        if (list && !has_device(k->spec))
+            return list + 1;
+    }
     return "native";
 }
 
@@ -159,27 +161,26 @@ static bool choose_target(struct job *j)
     return one_isa(j);
 }
 
+/* One that goes with those before it. */
+static bool choose_another(struct job *j)
+{
+    if (!choose_target(j))
+        return false;
+    j->status = USAGE;
+    for (struct job *other = j->main ? j->main : j; other != j; other = other->next)
+        if (other->target == j->target || cpu_isa_of(other->host.archs[0]) != cpu_isa_of(j->host.archs[0]))
+            return ir_error(
+                j->ctx, NULL,
+                "--target names '%s' and '%s': an artifact has each target once, with a list of its machines, "
+                "and is for one instruction set",
+                other->spec, j->spec);
+    j->status = WRONG_INPUT;
+    return true;
+}
+
 bool job_choose_target(struct job *j)
 {
-    if (!split_targets(j))
-        return false;
-    for (struct job *k = j; k; k = k->next) {
-        if (!choose_target(k)) {
-            j->status = k->status;
-            return false;
-        }
-        for (struct job *other = j; other != k; other = other->next)
-            if (other->target == k->target || cpu_isa_of(other->host.archs[0]) != cpu_isa_of(k->host.archs[0])) {
-                ir_error(j->ctx, NULL,
-                         "--target names '%s' and '%s': an artifact has each target once, with a list of its machines, "
-                         "and is for one instruction set",
-                         other->spec, k->spec);
-                j->status = USAGE;
-                return false;
-            }
-        k->status = WRONG_INPUT;
-    }
-    return true;
+    return split_targets(j) && job_each_target(j, choose_another);
 }
 
 struct cache_key job_cache_key(struct job *j)

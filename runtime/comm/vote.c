@@ -29,18 +29,25 @@ static bool communicates(const struct tcc_pstep *p)
            p->kind == TCC_STEP_RECV;
 }
 
-static bool regions_communicate(const struct tccrt_model *m, const struct tcc_pstep *p)
+static bool regions_have(const struct tccrt_model *m, const struct tcc_pstep *p, bool (*is)(const struct tcc_pstep *));
+
+/* Is one of the steps so, or in their regions? */
+static bool some_step(const struct tccrt_model *m, struct tcc_range steps, bool (*is)(const struct tcc_pstep *))
 {
-    for (uint32_t r = 0; r < p->regions.count; r++) {
-        struct tcc_range steps = m->regions[p->regions.first + r].steps;
+    for (uint32_t i = 0; i < steps.count; i++) {
+        const struct tcc_pstep *p = &m->steps[steps.first + i];
 
-        for (uint32_t i = 0; i < steps.count; i++) {
-            const struct tcc_pstep *inner = &m->steps[steps.first + i];
-
-            if (communicates(inner) || regions_communicate(m, inner))
-                return true;
-        }
+        if (is(p) || regions_have(m, p, is))
+            return true;
     }
+    return false;
+}
+
+static bool regions_have(const struct tccrt_model *m, const struct tcc_pstep *p, bool (*is)(const struct tcc_pstep *))
+{
+    for (uint32_t r = 0; r < p->regions.count; r++)
+        if (some_step(m, m->regions[p->regions.first + r].steps, is))
+            return true;
     return false;
 }
 
@@ -112,18 +119,9 @@ int tcr_commit(struct tccrt_session *s, const struct tcc_pstep *p, struct tccrt_
     return status ? status : tccrt_comm_barrier(c, NULL);
 }
 
-static bool has_owners(const struct tccrt_model *m, struct tcc_range steps)
+static bool is_of_owners(const struct tcc_pstep *p)
 {
-    for (uint32_t i = 0; i < steps.count; i++) {
-        const struct tcc_pstep *p = &m->steps[steps.first + i];
-
-        if (p->kind == TCC_STEP_COLLECTIVE && (p->what == TCC_BROADCAST_FROM_OWNER || p->what == TCC_REDUCE_OWNED))
-            return true;
-        for (uint32_t r = 0; r < p->regions.count; r++)
-            if (has_owners(m, m->regions[p->regions.first + r].steps))
-                return true;
-    }
-    return false;
+    return p->kind == TCC_STEP_COLLECTIVE && (p->what == TCC_BROADCAST_FROM_OWNER || p->what == TCC_REDUCE_OWNED);
 }
 
 int tccrt_comm_commits(const struct tccrt_model *m, const char *entry)
@@ -136,7 +134,7 @@ int tccrt_comm_commits(const struct tccrt_model *m, const char *entry)
     if (tccrt_stages(m) > 1 || tccrt_tensor_parts(m) > 1)
         return tcr_fail(TCC_EUSAGE, "a rank has a part of the model (--partitions, --tensor-parallel), which is lost "
                                     "when it dies");
-    return has_owners(m, e->steps)
+    return some_step(m, e->steps, is_of_owners)
                ? tcr_fail(TCC_EUSAGE, "a rank has a part of the state (--zero), which is lost when it dies")
                : TCC_OK;
 }
@@ -188,7 +186,7 @@ static int go_on(struct tccrt_session *s, struct tcc_range steps, uint32_t first
 
         if (i > vote && waits_for(s, p, vote))
             break;
-        if (regions_communicate(s->m, p)) {
+        if (regions_have(s->m, p, communicates)) {
             tccrt_comm_abort(group, s->failure);
             return TCC_EENV;
         }
@@ -213,7 +211,7 @@ int tcr_vote_failed(struct tccrt_session *s, struct tcc_range steps, int status)
         tcr_sync(s);
         s->device->ops->begin(s->device, &(struct tcr_control){.seed = s->seed, .run = s->runs});
     }
-    if (regions_communicate(s->m, at))
+    if (regions_have(s->m, at, communicates))
         tccrt_comm_abort(group, s->failure);
     else {
         voted = go_on(s, steps, s->failed_at + !communicates(at), (uint32_t)(vote - s->m->steps), group);
