@@ -85,10 +85,12 @@ for line in text.splitlines():
     if not line.startswith('    '):
         continue
     op, _, rest = line.strip().partition(' ')
-    if op == 'set' and rest.split(', ')[1].isdigit():
-        held.__setitem__(*rest.split(', '))
-    if op == 'loop':
-        turns.append(turns[-1] * int(held.get(rest.split()[0], rest.split()[0])))
+    if op == 'set':
+        register, number = rest.split(', ')[:2]
+        held[register] = number
+    elif op == 'loop':
+        count = rest.split()[0]
+        turns.append(turns[-1] * int(held.get(count, count)))
     elif op == '}':
         turns.pop()
     o = [Operand(w) for w in re.findall(r'[\w.]+\[[^\]]*\]', rest)]
