@@ -73,7 +73,7 @@ static void draw(const struct options *o)
     int code = train_events_graph(&own, &graph);
     if (code != EXIT_FINE && !*tool_last_error())
         abort();
-    for (const uint8_t *at = graph.data, *end = at + graph.n; code == EXIT_FINE && at < end;)
+    for (const uint8_t *at = graph.data, *end = graph.n ? at + graph.n : at; code == EXIT_FINE && at < end;)
         if (wire_read_record(&at, end, &r) || (r.number == 1 && !is_node(&r)))
             abort();
     free(graph.data);
