@@ -64,9 +64,12 @@ static bool listable(const struct ir_tensor *t)
         return true;
     if (class == TCC_CLASS_COMPLEX || (!t->splat && n > MAX_LISTED))
         return false;
-    for (int64_t i = 0; i < n && class == TCC_CLASS_FLOAT; i++) {
+    for (int64_t i = 0; i < n && class != TCC_CLASS_BOOL; i++) {
         unsigned char back[16] = {0};
-        tcc_store_f64(t->dtype, back, tcc_load_f64(t->dtype, ir_tensor_at(t, i)));
+        if (class == TCC_CLASS_FLOAT)
+            tcc_store_f64(t->dtype, back, tcc_load_f64(t->dtype, ir_tensor_at(t, i)));
+        else /* of fewer bits than a byte */
+            tcc_store_i64(t->dtype, back, tcc_load_i64(t->dtype, ir_tensor_at(t, i)));
         if (memcmp(back, ir_tensor_at(t, i), (size_t)tcc_dtype_bytes(t->dtype)) != 0)
             return false;
     }
