@@ -282,7 +282,7 @@ bool ir_eval(ir_expr e, ir_value_of value, void *user, int64_t *out)
 
 bool ir_eval_data(ir_expr e, ir_value_of value, void *user, int64_t *out)
 {
-    return eval(e, value, user, true, out);
+    return eval(e, value, user, MUTANT(412, true, false), out);
 }
 
 int ir_count_formula(ir_expr e)

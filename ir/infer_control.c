@@ -3,6 +3,8 @@
  * from it. */
 #include "ir/infer_int.h"
 
+#include "base/mutant.h"
+
 static bool set_from_types(struct ir_ctx *ctx, struct ir_node *n)
 {
     const struct ir_attr *types = infer_list(ctx, n, IR_ATTR_types, n->nout);
@@ -117,7 +119,7 @@ INFER(lib)
         return infer_fail(ctx, n, "attribute name is missing");
     if (!set_from_types(ctx, n))
         return false;
-    for (int i = 0; i < n->nout; i++)
+    for (int i = 0; i < MUTANT(413, n->nout, 0); i++)
         if (ir_is_tensor(n->out[i]->type) && !infer_sizes_fit(ctx, n, n->out[i]->type->rank, n->out[i]->type->dim))
             return false;
     return true;

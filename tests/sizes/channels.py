@@ -28,14 +28,17 @@ KINDS = {
     "largest of neighbours": [("Reshape", ["a", "flat"], "r", {}), ("MaxPool", ["r"], "p", {"kernel_shape": [3, 1], "pads": [1, 0, 1, 0]}),
                               ("Reshape", ["p", "picture"], "q", {}), ("Add", ["q", "a"], "b", {})],
     "depthwise products of bytes": None,
+    "depthwise products of bytes, to one point": None,
     "convolution over channels": [("Reshape", ["a", "flat"], "r", {}), ("Conv", ["r", "taps"], "p", {"pads": [2, 0, 2, 0]}),
                                   ("Reshape", ["p", "picture"], "q", {}), ("Mul", ["q", "a"], "b", {})],
 }
 
 
-def write_bytes(path, draw):
-    """Depthwise products of bytes, of pictures down to one point, whose rows then are blocks of channels."""
+def write_bytes(path, draw, point):
+    """Depthwise products of bytes. point: one of each channel, which makes rows of blocks of channels."""
     n, c, high, wide, k, stride = (draw.choice(x) for x in ([1, 2, 3], [16, 24, 32, 40, 64, 100], [1, 2, 3, 5], [1, 2, 3, 6], [3, 5], [1, 2, 4]))
+    if point:
+        high, wide = min(high, stride), min(wide, stride)
     rng = np.random.default_rng(draw.randrange(1 << 30))
     values = {"w": rng.integers(-127, 128, (c, 1, k, k)).astype(np.int8), "v": rng.integers(-127, 128, (24, c, 1, 1)).astype(np.int8),
               "b": rng.integers(-999, 999, (c,)).astype(np.int32)}
@@ -53,7 +56,7 @@ def write_bytes(path, draw):
 
 def write(path, kind, draw):
     if KINDS[kind] is None:
-        return write_bytes(path, draw)
+        return write_bytes(path, draw, "point" in kind)
     n, c, cin, out, high, wide, k = (draw.choice(x) for x in (
         [1, 2], [8, 17, 18, 24, 36, 40, 48], [1, 3, 4, 16, 24, 36], [5, 8, 20, 24, 32, 64], range(3, 15), range(3, 30), [1, 1, 3, 5]))
     stride, dilation = (draw.choice([1, 1, 2]) for _ in range(2))
