@@ -167,78 +167,15 @@ int trace_op_many(struct trace_ctx *c, const char *op, int nin, struct trace_ten
                   const struct tcc_attr *attrs,
                   int nout, struct trace_tensor **out);
 
-/* Elementwise, with NumPy's broadcasting; operands have one element type. Meanings: ir/scalar.def, doc/ops.md. */
-struct trace_tensor *trace_add(struct trace_tensor *x, struct trace_tensor *y);
-struct trace_tensor *trace_sub(struct trace_tensor *x, struct trace_tensor *y);
-struct trace_tensor *trace_mul(struct trace_tensor *x, struct trace_tensor *y);
-struct trace_tensor *trace_div(struct trace_tensor *x, struct trace_tensor *y);
-struct trace_tensor *trace_mod(struct trace_tensor *x, struct trace_tensor *y);
-struct trace_tensor *trace_fmod(struct trace_tensor *x, struct trace_tensor *y);
-struct trace_tensor *trace_pow(struct trace_tensor *x, struct trace_tensor *y);
-struct trace_tensor *trace_min(struct trace_tensor *x, struct trace_tensor *y);
-struct trace_tensor *trace_max(struct trace_tensor *x, struct trace_tensor *y);
-struct trace_tensor *trace_and(struct trace_tensor *x, struct trace_tensor *y);
-struct trace_tensor *trace_or(struct trace_tensor *x, struct trace_tensor *y);
-struct trace_tensor *trace_xor(struct trace_tensor *x, struct trace_tensor *y);
-struct trace_tensor *trace_shl(struct trace_tensor *x, struct trace_tensor *y);
-struct trace_tensor *trace_shr(struct trace_tensor *x, struct trace_tensor *y);
-struct trace_tensor *trace_eq(struct trace_tensor *x, struct trace_tensor *y);           /* comparisons give bool */
-struct trace_tensor *trace_ne(struct trace_tensor *x, struct trace_tensor *y);
-struct trace_tensor *trace_lt(struct trace_tensor *x, struct trace_tensor *y);
-struct trace_tensor *trace_le(struct trace_tensor *x, struct trace_tensor *y);
-struct trace_tensor *trace_gt(struct trace_tensor *x, struct trace_tensor *y);
-struct trace_tensor *trace_ge(struct trace_tensor *x, struct trace_tensor *y);
-struct trace_tensor *trace_dither(struct trace_tensor *x, struct trace_tensor *y);
-struct trace_tensor *trace_swish(struct trace_tensor *x, struct trace_tensor *y);
-struct trace_tensor *trace_elu(struct trace_tensor *x, struct trace_tensor *y);
-struct trace_tensor *trace_celu(struct trace_tensor *x, struct trace_tensor *y);
-struct trace_tensor *trace_leaky_relu(struct trace_tensor *x, struct trace_tensor *y);
-struct trace_tensor *trace_thresholded_relu(struct trace_tensor *x, struct trace_tensor *y);
-struct trace_tensor *trace_select(struct trace_tensor *condition, struct trace_tensor *x, struct trace_tensor *y);
-struct trace_tensor *trace_clip(struct trace_tensor *x, struct trace_tensor *y, struct trace_tensor *z);
-struct trace_tensor *trace_hardsigmoid(struct trace_tensor *x, struct trace_tensor *y, struct trace_tensor *z);
-struct trace_tensor *trace_selu(struct trace_tensor *x, struct trace_tensor *y, struct trace_tensor *z);
-struct trace_tensor *trace_shrink(struct trace_tensor *x, struct trace_tensor *y, struct trace_tensor *z);
-struct trace_tensor *trace_neg(struct trace_tensor *x);
-struct trace_tensor *trace_abs(struct trace_tensor *x);
-struct trace_tensor *trace_sign(struct trace_tensor *x);
-struct trace_tensor *trace_floor(struct trace_tensor *x);
-struct trace_tensor *trace_ceil(struct trace_tensor *x);
-struct trace_tensor *trace_trunc(struct trace_tensor *x);
-struct trace_tensor *trace_round(struct trace_tensor *x);
-struct trace_tensor *trace_sqrt(struct trace_tensor *x);
-struct trace_tensor *trace_rsqrt(struct trace_tensor *x);
-struct trace_tensor *trace_recip(struct trace_tensor *x);
-struct trace_tensor *trace_square(struct trace_tensor *x);
-struct trace_tensor *trace_exp(struct trace_tensor *x);
-struct trace_tensor *trace_expm1(struct trace_tensor *x);
-struct trace_tensor *trace_log(struct trace_tensor *x);
-struct trace_tensor *trace_log1p(struct trace_tensor *x);
-struct trace_tensor *trace_sin(struct trace_tensor *x);
-struct trace_tensor *trace_cos(struct trace_tensor *x);
-struct trace_tensor *trace_tan(struct trace_tensor *x);
-struct trace_tensor *trace_asin(struct trace_tensor *x);
-struct trace_tensor *trace_acos(struct trace_tensor *x);
-struct trace_tensor *trace_atan(struct trace_tensor *x);
-struct trace_tensor *trace_sinh(struct trace_tensor *x);
-struct trace_tensor *trace_cosh(struct trace_tensor *x);
-struct trace_tensor *trace_tanh(struct trace_tensor *x);
-struct trace_tensor *trace_asinh(struct trace_tensor *x);
-struct trace_tensor *trace_acosh(struct trace_tensor *x);
-struct trace_tensor *trace_atanh(struct trace_tensor *x);
-struct trace_tensor *trace_erf(struct trace_tensor *x);
-struct trace_tensor *trace_not(struct trace_tensor *x);
-struct trace_tensor *trace_isnan(struct trace_tensor *x);
-struct trace_tensor *trace_isinf(struct trace_tensor *x);
-struct trace_tensor *trace_relu(struct trace_tensor *x);
-struct trace_tensor *trace_sigmoid(struct trace_tensor *x);
-struct trace_tensor *trace_silu(struct trace_tensor *x);
-struct trace_tensor *trace_softplus(struct trace_tensor *x);
-struct trace_tensor *trace_softsign(struct trace_tensor *x);
-struct trace_tensor *trace_gelu(struct trace_tensor *x);
-struct trace_tensor *trace_gelu_tanh(struct trace_tensor *x);
-struct trace_tensor *trace_hardswish(struct trace_tensor *x);
-struct trace_tensor *trace_mish(struct trace_tensor *x);
+/* Elementwise, with NumPy's broadcasting: trace_add(x, y), ..., a function for each row of ir/scalar.def, where their
+ * meanings stand (and in doc/ops.md). Operands have one element type; comparisons give bool. */
+#define TRACE_OPERANDS_1 struct trace_tensor *x
+#define TRACE_OPERANDS_2 TRACE_OPERANDS_1, struct trace_tensor *y
+#define TRACE_OPERANDS_3 TRACE_OPERANDS_2, struct trace_tensor *z
+#define SCALAR(name, operands, types, flags, body, doc) struct trace_tensor *trace_##name(TRACE_OPERANDS_##operands);
+#define SCALAR_CAST(...)
+#include "ir/scalar.def"
+#undef SCALAR
 /* x itself where it has that type */
 struct trace_tensor *trace_cast(struct trace_tensor *x, int dtype);
 /* x op a number, of x's type and part of the graph. */

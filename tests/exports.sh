@@ -7,7 +7,7 @@ cd "$top_srcdir" || exit 99
 check() {
     library=$1 list=$2 prefixes=$3
     shift 3
-    sed -nE -e "s/^[^/]*[ *](($prefixes)_[a-z0-9_]*)\\(.*/\\1/p" -e 's/^FN\((\w+),.*/\1/p' "$@" | sort -u >"$tmp/declared"
+    sed -nE -e "s/^[^/]*[ *](($prefixes)_[a-z0-9_]*)\\(.*/\\1/p" -e 's/^FN\((\w+),.*/\1/p' -e 's/^SCALAR\((\w+),.*/trace_\1/p' "$@" | sort -u >"$tmp/declared"
     sed -nE "s/^ *(($prefixes)_[a-z0-9_]*|cu[A-Z]\w*);/\\1/p" "$list" | sort -u >"$tmp/listed"
     [ -s "$tmp/declared" ] || fail "no functions found in $*"
     diff "$tmp/declared" "$tmp/listed" || fail "$* and $list differ"
@@ -20,7 +20,7 @@ grep -o 'nccl[A-Z]\w*(' sim/nccl/nccl.h | tr -d '(' | sort -u >"$tmp/declared" #
 nm -D --defined-only "$top_builddir/libtcccnccl.so.0" | awk '{ print $3 }' | sort -u | diff "$tmp/declared" - || fail "sim/nccl/nccl.h and libtcccnccl.so.0 differ"
 check libtccptx.so.0 sim/ptx/ptxsim.map ptx sim/ptx/ptxsim.h sim/ptx/driver.h sim/ptx/driver.def
 check libtccneuron.so.0 sim/neuron/neuronsim.map neuron runtime/neuron_isa.h sim/neuron/neuronsim.h
-check libtccc.so.0 compiler/tccc.map 'tccc|trace' compiler/tccc.h compiler/trace.h
+check libtccc.so.0 compiler/tccc.map 'tccc|trace' compiler/tccc.h compiler/trace.h ir/scalar.def
 nm -g --defined-only "$top_builddir/libtccc.a" | awk 'NF == 3 { print $3 }' | sort -u >"$tmp/exported"
 diff "$tmp/listed" "$tmp/exported" || fail "compiler/tccc.map and libtccc.a differ"
 

@@ -29,31 +29,17 @@ static struct trace_tensor *word(const char *name, int n, struct trace_tensor *c
 #define ONE(v) ((const int64_t[]){(v)})
 #define TWO(v) ((const int64_t[]){(v), (v)})
 
-/* -- Elementwise: trace_WORD for each row of the table. */
+/* -- Elementwise: trace_WORD for each row of the table */
 
-#define FUNCTION_1(w)                                      \
-    struct trace_tensor *trace_##w(struct trace_tensor *x) \
-    {                                                      \
-        return word(#w, 1, (struct trace_tensor *[]){x});  \
+#define NAMES_1 x
+#define NAMES_2 x, y
+#define NAMES_3 x, y, z
+#define SCALAR(w, operands, types, flags, body, doc)                                    \
+    struct trace_tensor *trace_##w(TRACE_OPERANDS_##operands)                           \
+    {                                                                                   \
+        return word(#w, operands, (struct trace_tensor *[operands]){NAMES_##operands}); \
     }
-#define FUNCTION_2(w)                                                              \
-    struct trace_tensor *trace_##w(struct trace_tensor *x, struct trace_tensor *y) \
-    {                                                                              \
-        return word(#w, 2, (struct trace_tensor *[]){x, y});                       \
-    }
-#define FUNCTION_3(w)                                                                                      \
-    struct trace_tensor *trace_##w(struct trace_tensor *x, struct trace_tensor *y, struct trace_tensor *z) \
-    {                                                                                                      \
-        return word(#w, 3, (struct trace_tensor *[]){x, y, z});                                            \
-    }
-#define SCALAR(w, nargs, types, flags, body, doc) SCALAR_##types(w, nargs)
-#define SCALAR_SAME(w, nargs) FUNCTION_##nargs(w)
-#define SCALAR_FLOAT SCALAR_SAME
-#define SCALAR_COMPARE SCALAR_SAME
-#define SCALAR_TEST SCALAR_SAME
-#define SCALAR_LOGIC SCALAR_SAME
-#define SCALAR_SELECT SCALAR_SAME
-#define SCALAR_CAST(w, nargs) /* has an attribute: below */
+#define SCALAR_CAST(...)
 #include "ir/scalar.def"
 #undef SCALAR
 
