@@ -126,7 +126,7 @@ bool cache_open(struct cache *c, struct ir_ctx *ctx, const struct tccc_options *
     char name[CACHE_NAME];
 
     *c = (struct cache){.path = o->cache_dir, .folder = -1, .lock = -1};
-    if (!o->cache_dir || !o->output || o->header || o->depfile || (o->dumps && o->dumps[0]) ||
+    if (!o->cache_dir || !o->output || o->header || o->depends || (o->dumps && o->dumps[0]) ||
         o->weights == TCCC_WEIGHTS_EXTERNAL || !entry_name(o, k, name) || !cache_open_folder(c, ctx, o->cache_dir))
         return false;
     memcpy(c->name, name, sizeof name);

@@ -310,7 +310,7 @@ static bool write_artifact(struct job *j)
     for (struct job *k = j; k; k = k->next)
         if (apart(k) && !move_into_place(j, scratch_file(k, "weights"), apart(k)))
             return false;
-    if (j->o->depfile && !sources_write_depfile(j->ctx, &j->sources, j->o->output, j->o->depfile))
+    if (j->o->depends && !sources_write_depfile(j->ctx, &j->sources, j->o->output, j->o->depfile))
         return false;
     return move_into_place(j, out, j->o->output);
 }
@@ -367,7 +367,7 @@ static bool read_model(struct job *j)
     if (o->level >= 3 && !o->train && !o->pipeline && !j->module->program)
         frontend_specialise(j->module);
     j->sources = sources_collect(j->ctx, j->module, o->model, frontend_adapter_files(j->ctx, o));
-    if (o->depfile && !sources_in_rule(j->ctx, &j->sources, o->output)) {
+    if (o->depends && !sources_in_rule(j->ctx, &j->sources, o->output)) {
         j->status = WRONG_INPUT;
         return false;
     }

@@ -108,6 +108,10 @@ bool sources_in_rule(struct ir_ctx *ctx, const struct sources *s, const char *ta
 
 bool sources_write_depfile(struct ir_ctx *ctx, const struct sources *s, const char *target, const char *path)
 {
+    const char *dot = strrchr(target, '.');
+    int stem = dot && !strchr(dot, '/') ? (int)(dot - target) : (int)strlen(target);
+    if (!path)
+        path = ir_internf(ctx, "%.*s.d", stem, target);
     struct tcr_save save;
     struct ir_where where = {.file = path};
     if (!tcr_save_open(&save, path, TCR_SAVE_STREAM)) {

@@ -11,10 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-struct names {
-    char output[PATH_MAX], depfile[PATH_MAX];
-};
-
 /* Where the suffix of a file's name begins: its dot, or the end. */
 static size_t stem(const char *path)
 {
@@ -42,12 +38,12 @@ static int output_kind(const struct options *o, const char *path, struct tccc_op
 }
 
 /* What is written: by -o, else named after the model; nothing when only dumps are asked for. */
-static int output_name(const struct options *o, struct tccc_options *c, struct names *names)
+static int output_name(const struct options *o, struct tccc_options *c, char name[PATH_MAX])
 {
     const char *given = option_text(o, OPT_output, NULL), *model = c->model, *slash = strrchr(model, '/');
 
     if (!given && option_set(o, OPT_dump_ir)) {
-        if (c->header || option_set(o, OPT_depfile))
+        if (c->header || c->depends)
             return usage_error(o, "--dump-ir without -o writes no file; give -o too");
         c->dump_to = stdout;
         return EXIT_FINE;
@@ -58,22 +54,9 @@ static int output_name(const struct options *o, struct tccc_options *c, struct n
     }
     c->kind = option_set(o, OPT_object) ? TCCC_OBJECT : TCCC_SO;
     model = slash ? slash + 1 : model;
-    if (snprintf(names->output, sizeof names->output, "%.*s%s", (int)stem(model), model,
-                 c->kind == TCCC_SO ? ".so" : ".o") >= PATH_MAX)
+    if (snprintf(name, PATH_MAX, "%.*s%s", (int)stem(model), model, c->kind == TCCC_SO ? ".so" : ".o") >= PATH_MAX)
         return usage_error(o, "the model's name is too long");
-    c->output = names->output;
-    return EXIT_FINE;
-}
-
-static int depfile_name(const struct options *o, struct tccc_options *c, struct names *names)
-{
-    if (!option_set(o, OPT_depfile))
-        return c->depfile ? usage_error(o, "-MF requires -MD") : EXIT_FINE;
-    if (c->depfile)
-        return EXIT_FINE;
-    c->depfile = names->depfile;
-    if (snprintf(names->depfile, sizeof names->depfile, "%.*s.d", (int)stem(c->output), c->output) >= PATH_MAX)
-        return usage_error(o, "the output's name is too long");
+    c->output = name;
     return EXIT_FINE;
 }
 
@@ -104,7 +87,7 @@ static int compile_reported(const struct options *o, struct tccc_options *c)
 
 static int info(const struct options *o)
 {
-    static const enum option_id writes[] = {OPT_output, OPT_object, OPT_header, OPT_depfile, OPT_html, OPT_dump_ir};
+    static const enum option_id writes[] = {OPT_output, OPT_object, OPT_header, OPT_depends, OPT_html, OPT_dump_ir};
 
     for (size_t i = 0; i < sizeof writes / sizeof *writes; i++)
         if (option_set(o, writes[i]))
@@ -120,7 +103,7 @@ static int info(const struct options *o)
 static int run(struct options *o)
 {
     struct tccc_options c;
-    struct names names;
+    char name[PATH_MAX];
 
     if (o->nwords == 0)
         return usage_error(o, "no model given");
@@ -134,9 +117,10 @@ static int run(struct options *o)
     if (code != EXIT_FINE)
         return code;
     c.model = o->words[0];
-    c.header = option_text(o, OPT_header, NULL);
-    if ((code = output_name(o, &c, &names)) != EXIT_FINE || (code = depfile_name(o, &c, &names)) != EXIT_FINE)
+    if ((code = output_name(o, &c, name)) != EXIT_FINE)
         return code;
+    if (c.depfile && !c.depends)
+        return usage_error(o, "-MF requires -MD");
     if (c.export_name && (c.kind == TCCC_SO || !c.output))
         return usage_error(o, "--export-name is for .o and .a: a .so exports its names");
     if (access(c.model, R_OK) != 0)

@@ -19,9 +19,9 @@ static char *kernels_text(const struct options *o, const struct tccc_options *c,
     const char *const dumps[] = {"kernels", plan ? "plan" : NULL, NULL};
     struct tccc_options text = *c;
     char *to = NULL;
-    text.output = text.header = text.depfile = text.cache_dir = text.reproducer = NULL;
+    text.output = text.header = text.cache_dir = text.reproducer = NULL;
     text.report = NULL;
-    text.time_passes = false;
+    text.time_passes = text.depends = false;
     text.dumps = dumps;
     text.dump_to = open_memstream(&to, size);
     if (!text.dump_to) {
