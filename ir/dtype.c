@@ -10,6 +10,7 @@
  * and ONNX's "float stored in 8 bits" notes for the fnuz forms. What Cast does outside a type's range follows ONNX's
  * tables and, where those are silent (4-bit and 2-bit integers, e8m0), the data of the official cases.
  */
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -185,6 +186,12 @@ static uint16_t encode_bf16(float v)
     if ((u & 0x7fffffffu) > 0x7f800000u)
         return (uint16_t)((u >> 31 << 15) | 0x7fc0);
     return (uint16_t)((u + 0x7fffu + (u >> 16 & 1)) >> 16);
+}
+
+double tcc_largest(enum tcc_dtype d)
+{
+    const struct format *f = &formats[d];
+    return f->mbits ? (double)decode(f, f->largest) : d == TCC_F64 ? DBL_MAX : FLT_MAX;
 }
 
 static float decode_e8m0(uint8_t code)

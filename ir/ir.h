@@ -133,6 +133,7 @@ const char *ir_type_text(struct ir_ctx *ctx, ir_type t);
 int tcc_dtype_bytes(enum tcc_dtype d);
 /* of a random word that a uniform float takes: its significand's, at most 32 */
 int tcc_random_bits(enum tcc_dtype d);
+double tcc_largest(enum tcc_dtype d);                    /* finite number of a float type */
 const char *tcc_dtype_name(enum tcc_dtype d);
 enum tcc_dtype tcc_dtype_by_name(const char *name);      /* TCC_NONE: unknown */
 enum tcc_class tcc_dtype_class(enum tcc_dtype d);

@@ -3,7 +3,6 @@
 #include "passes/attention.h"
 #include "base/mutant.h"
 
-#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -46,16 +45,11 @@ struct ir_value *attention_scores(struct ir_builder *b, struct ir_value *q, stru
     return ir_select(b, seen, s, ir_constant_f(b, to, -(double)INFINITY));
 }
 
-static double lowest_finite(enum tcc_dtype d)
-{
-    return d == TCC_F16 ? -65504 : d == TCC_BF16 ? -0x1.fep127 : d == TCC_F64 ? -DBL_MAX : -FLT_MAX;
-}
-
 struct ir_value *attention_softmax(struct ir_builder *b, struct ir_value *scores, double least)
 {
     struct ir_value *top = over_last(b, IR_reduce_max, scores, true);
     if (least > 0)
-        top = top ? ir_binary(b, IR_max, top, ir_constant_f(b, type_of(top), lowest_finite(type_of(top)))) : NULL;
+        top = top ? ir_binary(b, IR_max, top, ir_constant_f(b, type_of(top), -tcc_largest(type_of(top)))) : NULL;
     struct ir_value *e = ir_unary(b, IR_exp, ir_binary(b, IR_sub, scores, top));
     struct ir_value *sum = over_last(b, IR_reduce_sum, e, true);
     if (least > 0)
@@ -95,7 +89,7 @@ struct ir_value *attention_ties(struct ir_builder *b, struct ir_value *mask, ir_
     enum tcc_dtype dtype = type_of(lse);
     struct ir_value *key = places(b, 3, keys), *row = causal ? places(b, 2, queries) : key;
     struct ir_value *cast = ir_cast_to(b, mask, dtype), *none = ir_constant_f(b, dtype, -(double)INFINITY);
-    struct ir_value *lowest = ir_constant_f(b, dtype, -FLT_MAX), *shown = ir_binary(b, IR_ge, row, key);
+    struct ir_value *lowest = ir_constant_f(b, dtype, -tcc_largest(dtype)), *shown = ir_binary(b, IR_ge, row, key);
     cast = ir_select(b, shown, cast, none);
     struct ir_value *most = ir_binary(b, IR_max, over_last(b, IR_reduce_max, cast, true), lowest);
     return over_last(b, IR_reduce_sum, ir_cast_to(b, ir_binary(b, IR_eq, cast, most), dtype), false);

@@ -3,7 +3,6 @@
  * rounded once. */
 #include "compiler/pt2/pt2_int.h"
 
-#include <float.h>
 #include <math.h>
 
 /* The sign bit as a bool: 1 / -0 is -inf, which tells -0 from 0. */
@@ -73,16 +72,10 @@ bool aten_signbit(struct pt2 *p)
 /* NaN, inf and -inf replaced, by default by 0 and the type's largest numbers */
 bool aten_nan_to_num(struct pt2 *p)
 {
-    static const struct {
-        enum tcc_dtype type;
-        double most;
-    } largest[] = {{TCC_F64, DBL_MAX}, {TCC_F32, FLT_MAX}, {TCC_F16, 65504}, {TCC_BF16, 0x1.fep127}};
     struct ir_value *x = pt2_need(p, "self");
-    double most = 0, nan = pt2_f(p, "nan", 0);
     if (!x)
         return false;
-    for (size_t k = 0; k < sizeof largest / sizeof *largest; k++)
-        most = largest[k].type == imp_dtype(x) ? largest[k].most : most;
+    double most = tcc_largest(imp_dtype(x)), nan = pt2_f(p, "nan", 0);
     double high = pt2_f(p, "posinf", most), low = pt2_f(p, "neginf", -most);
     if (!imp_is_float(x))
         return pt2_out(p, 0, x);

@@ -6,7 +6,6 @@
  * The gradients work the weights out again from the scores and their rows' logarithms (Dao, "FlashAttention-2", 2023,
  * section 3): p = exp(scores - lse), ds = p (dy v' - delta), dq = scale ds k, dk = scale ds' q, dv = p' dy.
  */
-#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -20,15 +19,15 @@ struct attend {
     int64_t steps[4]; /* of the mask along [b, h, s, t]; 0 where it is broadcast */
 };
 
-/* What a softmax of the row takes away from each of its scores: its logarithm's sum of exp(row), at least the lowest
- * finite number. */
-static double log_sum_exp(const double *row, int64_t n)
+/* What a softmax of the row takes away from each of its scores: its logarithm's sum of exp(row), at least `lowest`, of
+ * finite numbers. */
+static double log_sum_exp(const double *row, int64_t n, double lowest)
 {
     double max = -INFINITY, sum = 0;
     for (int64_t i = 0; i < n; i++)
         max = row[i] > max || row[i] != row[i] ? row[i] : max;
     if (max == -INFINITY)
-        return -FLT_MAX;
+        return lowest;
     for (int64_t i = 0; i < n; i++)
         sum += exp(row[i] - max);
     return max + log(sum);
@@ -133,7 +132,7 @@ int interp_attention(struct it_call *c)
         it_load_matrix(c->in[2], keys_of(&x, i) * x.t * x.e, x.t, x.e, false, true, mv);
         score_head(&x, i, mq, mk, scores);
         for (int64_t r = 0; r < x.s; r++) {
-            double sum = log_sum_exp(scores + r * x.t, x.t);
+            double sum = lse ? log_sum_exp(scores + r * x.t, x.t, -tcc_largest(it_dtype(lse))) : 0;
             if (lse)
                 it_store_f64s(lse, i * x.s + r, 1, 1, &sum);
             softmax_row(scores + r * x.t, x.t, nan);

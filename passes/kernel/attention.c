@@ -181,7 +181,7 @@ static int weights(struct kb *k, struct attention *a, int row, bool sum_alone)
     kb_stage_end(k, stage);
     stage = stage_of(k, 0, 0);
     args[0] = r->top;
-    args[1] = kb_const(k, stage, a->acc, a->acc == TCC_F64 ? -DBL_MAX : -FLT_MAX, 0);
+    args[1] = kb_const(k, stage, a->acc, -tcc_largest(a->acc), 0);
     r->clamped = kb_scalar(k, stage, IR_max, a->acc, 2, args);
     kb_stage_end(k, stage);
     stage = stage_of(k, a->in_t, 0);

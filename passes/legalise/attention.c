@@ -41,7 +41,7 @@ static struct ir_value *weighted_mean(struct ir_builder *b, const struct ir_node
 static struct ir_value *log_sum_exp(struct ir_builder *b, const struct ir_node *n)
 {
     enum tcc_dtype to = (enum tcc_dtype)n->out[1]->type->dtype;
-    struct ir_value *x = scores_of(b, n, 3, to), *lowest = ir_constant_f(b, to, -FLT_MAX);
+    struct ir_value *x = scores_of(b, n, 3, to), *lowest = ir_constant_f(b, to, -tcc_largest(to));
     int64_t axis = 3;
     struct ir_value *top = ir_binary(b, IR_max, ir_reduce(b, IR_reduce_max, x, 1, &axis, true), lowest);
     if (!top)

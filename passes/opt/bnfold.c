@@ -108,9 +108,8 @@ static double factor(enum ir_op op, const struct ir_tensor *c, int64_t channel)
 static bool keeps_precision(enum tcc_dtype d, double v, double f)
 {
     double least = d == TCC_F64 ? DBL_MIN * 0x1p53 : d == TCC_F16 ? 0x1p-14 : FLT_MIN * 0x1p24;
-    double most = d == TCC_F64 ? DBL_MAX : d == TCC_F16 ? 65504 : d == TCC_BF16 ? 0x1.fep127 : FLT_MAX;
     double product = v * fabs(f);
-    return isfinite(f) && product <= most && (product >= least || v < least || f == 0);
+    return isfinite(f) && product <= tcc_largest(d) && (product >= least || v < least || f == 0);
 }
 
 /* An element of a constant, which may lie anywhere in a mapped file; most are floats. */
