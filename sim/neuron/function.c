@@ -204,12 +204,6 @@ NEURON_WIDE void neuron_functions(enum neuron_func f, float parameter, int64_t n
     }
 }
 
-float neuron_function(enum neuron_func f, float x, float alpha)
-{
-    neuron_functions(f, alpha, 1, &x);
-    return x;
-}
-
 /* a to the power b = e^(b log a), with the signs and limits of IEEE 754's pow. */
 NEURON_WIDE void neuron_powers(int64_t n, const float *base, const float *exponent, int64_t step, float *to)
 {

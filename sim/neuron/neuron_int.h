@@ -191,7 +191,6 @@ void neuron_select(struct run *r);
 /* of rows; steps of 0 or 1 from one b to the next */
 void neuron_powers(int64_t n, const float *a, const float *b, int64_t step, float *to);
 void neuron_alu(int op, int64_t n, const float *a, const float *b, int64_t step, float *to);
-void neuron_functions(enum neuron_func f, float parameter, int64_t n, float *v); /* in place */
 void neuron_activation(struct run *r);
 
 /* dma.c */

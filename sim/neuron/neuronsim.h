@@ -121,7 +121,7 @@ void neuron_report_text(const struct neuron_report *r, char *to, size_t room);
  * tests and tools. */
 float neuron_to_float(enum neuron_type t, const void *from);
 void neuron_from_float(enum neuron_type t, float f, bool stochastic, uint32_t random, void *to);
-/* A function of the Scalar engine. */
-float neuron_function(enum neuron_func f, float x, float alpha);
+/* A function of the Scalar engine, in place. */
+void neuron_functions(enum neuron_func f, float alpha, int64_t n, float *x);
 
 #endif
