@@ -104,17 +104,22 @@ static void sample_files(const char *path)
         {.name = "ids", .kind = TCC_OBJ_TENSOR, .dtype = TCC_I64, .rank = 2, .dims = {-1, 4}}};
     static const struct data_options ways[] = {
         {.scale = 1, .augment = 7, .lenient = true, .missing = "mean"},
-        {.scale = 1, .categories = "a:x+y;b:1+2", .columns = "a+b", .stride = 1}};
+        {.scale = 1, .categories = "a:x+y;b:1+2", .columns = "a+b", .stride = 1},
+        {.scale = 1, .encode = "a:year+weekday+second+minmax;b:onehot+standard;c:log1p", .missing = "2020-02-29"},
+        {.scale = 1, .encode = "*:standard;*:onehot", .missing = "mean", .lenient = true}};
+    enum { NWAYS = sizeof ways / sizeof *ways };
     static const enum data_reader_id readers[] = {READER_tar, READER_csv, READER_text};
     char error[ERROR_SIZE];
 
-    for (int k = 0; k < 24; k++) {
+    for (int k = 0; k < 24 * NWAYS; k++) {
         struct data_request q = {.path = path,
-                                 .o = &ways[k % 2],
-                                 .info = &inputs[k / 2 % 4],
-                                 .named = k < 12,
+                                 .o = &ways[k / 24],
+                                 .info = &inputs[k / 3 % 4],
+                                 .named = k / 12 % 2,
                                  .ninputs = 4,
                                  .inputs = inputs};
+        if (q.o->encode && readers[k % 3] != READER_csv)
+            continue;
         struct data_tables tables = {0};
         struct data_options own = *q.o;
         struct data_array a = {0};
@@ -136,7 +141,14 @@ static void tables(const uint8_t *data, size_t size)
 {
     char *text = strndup((const char *)data, size);
     struct data_tables first = {0}, second = {0};
+    struct data_encoding e, same;
+    char words[200], error[ERROR_SIZE];
 
+    if (data_encoding_read(text, strlen(text), &e, error)) {
+        data_encoding_text(&e, words, sizeof words);
+        if (!data_encoding_read(words, strlen(words), &same, error) || memcmp(&e, &same, sizeof e))
+            abort();
+    }
     if (data_tables_parse(&first, text)) {
         char *again = data_tables_text(&first), *third;
         if (!data_tables_parse(&second, again) || !(third = data_tables_text(&second)) || strcmp(again, third))

@@ -5,11 +5,13 @@
  *
  * A column whose values are all numbers is one of numbers. Any other is one of categories, numbered by the order of
  * their names as bytes, or as categories=COLUMN:A+B+C;COLUMN:... says; a name that is not listed there is a bad value.
- * An empty field, NA, nan or null is missing: an error, unless missing=mean (of the column's numbers) or missing=X
- * (that number) says what it becomes; in a column of categories X is the number of its class. All this is found over
- * all files of the training's data, and is the input's table (tables.c); where there is one already, a file's columns
- * are those, by name, and nothing depends on the file's other rows. Numbers go through float64. What the input gets is
- * f32[n, columns] (f32[n] of one column where the input has rank 1), i64 for an input of integers.
+ * encode=COLUMN:WORD+WORD;COLUMN:... says what else becomes of a value (encode.c), and which columns are of dates. An
+ * empty field, NA, nan or null is missing: an error, unless missing=mean (of the column's numbers or dates) or
+ * missing=X (that number or date) says what it becomes; in a column of categories X is the number of its class. All
+ * this is found over all files of the training's data, and is the input's table (tables.c); where there is one
+ * already, a file's columns are those, by name, and nothing depends on the file's other rows. Numbers go through
+ * float64. What the input gets is f32[n, numbers] (f32[n] of one where the input has rank 1), i64 for an input of
+ * integers.
  */
 #include "tools/data/csv_int.h"
 
@@ -17,12 +19,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MOST_NUMBERS = 1 << 20 };
+
 struct rows {
     struct data_source source;
     char path[256];
     enum tcc_dtype dtype;
-    int64_t n, columns;
+    int64_t n, width; /* rows, and numbers of one */
     void *values;
+    double *row;
     int64_t nbad;
     struct bad_row {
         int64_t row, line;
@@ -40,23 +45,26 @@ static bool survey(struct csv_table *t, int n, struct csv_column *c, char *error
     while (csv_read_line(t, &line, error))
         for (int k = 0; k < n && t->nfields == t->ncolumns; k++) {
             struct csv_span s = csv_trim(t->fields[c[k].at]);
-            bool is = !csv_missing(s) && csv_number(s, &d);
-            c[k].of->numbers &= is || csv_missing(s);
+            bool is = !csv_missing(s) && (c[k].of->dates ? data_date(s.at, s.n, &d) : csv_number(s, &d));
+            c[k].of->numbers &= is || c[k].of->dates || csv_missing(s);
             c[k].of->sum += is ? d : 0;
             c[k].of->count += is;
         }
     return !*error;
 }
 
-/* Numbers of categories that are found here would depend on which rows the file has: training may do that, nobody
- * else. */
-static bool may_find(const struct csv_table *t, const struct csv_column *c, char *error)
+/* Numbers of categories, and scales, that are found here would depend on which rows the file has: training may do that,
+ * nobody else. */
+static bool may_find(const struct csv_table *t, const struct csv_column *c, bool scale, char *error)
 {
     const struct data_table *table = t->q->o->table;
 
     if (!table->alone && !table->closed)
         return true;
-    if (table->from)
+    if (scale)
+        snprintf(error, ERROR_SIZE, "%s: column '%.80s': the scale of encode= is training's: --load CHECKPOINT",
+                 t->q->path, c->of->name);
+    else if (table->from)
         snprintf(error, ERROR_SIZE,
                  "%s: column '%.80s' is of categories, which %s has no numbers for; say categories=%.80s:A+B",
                  t->q->path, c->of->name, table->from, c->of->name);
@@ -82,15 +90,16 @@ static bool find_classes(struct csv_table *t, int n, struct csv_column *c, char 
     bool any = false;
 
     for (int k = 0; k < n; k++)
-        if (!c[k].of->numbers && !csv_listed(t, c[k].at)) {
+        if (!c[k].of->numbers && !csv_listed(t, t->q->o->categories, c[k].at)) {
             any = true;
-            if (!may_find(t, &c[k], error))
+            if (!may_find(t, &c[k], false, error))
                 return false;
         }
     while (any && csv_read_line(t, &line, error))
         for (int k = 0; k < n && t->nfields == t->ncolumns; k++) {
             struct csv_span s = csv_trim(t->fields[c[k].at]);
-            if (!c[k].of->numbers && !csv_listed(t, c[k].at) && !csv_missing(s) && !note_class(t, &c[k], s, error))
+            if (!c[k].of->numbers && !csv_listed(t, t->q->o->categories, c[k].at) && !csv_missing(s) &&
+                !note_class(t, &c[k], s, error))
                 return false;
         }
     return !any || !*error;
@@ -105,6 +114,8 @@ static bool instead_of(const struct csv_table *t, const struct csv_column *c, do
 
     if (mean && c->of->numbers && c->of->count && !(table->alone && !table->closed))
         return *out = c->of->sum / (double)c->of->count, true;
+    if (c->of->dates)
+        return instead && !mean && data_date(instead, strlen(instead), out);
     return instead && !mean && csv_number((struct csv_span){instead, strlen(instead), false}, out);
 }
 
@@ -123,10 +134,12 @@ static bool value_of(struct csv_table *t, const struct csv_column *c, double *ou
         return false;
     }
     if (c->of->numbers) {
-        if (csv_number(s, out))
+        if (c->of->dates ? data_date(s.at, s.n, out) : csv_number(s, out))
             return true;
-        snprintf(why, room, "column '%.*s': '%.*s' is no number, training had numbers there", shown, name.at, cut,
-                 s.at);
+        snprintf(why, room,
+                 c->of->dates ? "column '%.*s': '%.*s' is no date: expected 2026-11-30, or 2026-11-30T18:05:00"
+                              : "column '%.*s': '%.*s' is no number, training had numbers there",
+                 shown, name.at, cut, s.at);
         return false;
     }
     size_t n = 0;
@@ -138,6 +151,37 @@ static bool value_of(struct csv_table *t, const struct csv_column *c, double *ou
         snprintf(why, room, "column '%.*s': '%.*s' is none of its categories: %s", shown, name.at, cut, s.at, names);
     }
     return class >= 0;
+}
+
+/* Scales of what the file's rows are before. */
+static bool find_scales(struct csv_table *t, int n, struct csv_column *c, char *error)
+{
+    int64_t line;
+    int widest = 0;
+    char why[200];
+    double d, *room;
+
+    for (int k = 0; k < n; k++) {
+        struct data_column *of = c[k].of;
+        if (!csv_encode_others(t, &c[k], error) || (of->encoding.scale && !may_find(t, &c[k], true, error)))
+            return false;
+        if (of->encoding.scale && !of->nscales && !data_column_scales(of, data_column_width(of)))
+            return csv_no_memory(error);
+        widest = of->nscales > widest ? of->nscales : widest;
+    }
+    if (!widest)
+        return true;
+    if (!(room = malloc((size_t)widest * sizeof *room)))
+        return csv_no_memory(error);
+    while (csv_read_line(t, &line, error))
+        for (int k = 0; k < n && t->nfields == t->ncolumns; k++)
+            if (c[k].of->nscales && !csv_missing(csv_trim(t->fields[c[k].at])) &&
+                value_of(t, &c[k], &d, why, sizeof why))
+                data_column_see(c[k].of, d, room);
+    for (int k = 0; k < n; k++)
+        data_column_fit(c[k].of);
+    free(room);
+    return !*error;
 }
 
 static bool bad_row(struct rows *r, int64_t line, const char *why, bool lenient, char *error)
@@ -157,6 +201,14 @@ static bool bad_row(struct rows *r, int64_t line, const char *why, bool lenient,
     return true;
 }
 
+/* The column of a line that number i of a row is of. */
+static int column_at(const struct csv_column *c, int64_t i)
+{
+    while (i >= data_column_width(c->of))
+        i -= data_column_width(c++->of);
+    return c->at;
+}
+
 static bool read_row(struct csv_table *t, int n, const struct csv_column *c, struct rows *r, char *why, size_t room)
 {
     if (t->nfields != t->ncolumns) {
@@ -164,20 +216,27 @@ static bool read_row(struct csv_table *t, int n, const struct csv_column *c, str
                  t->ncolumns);
         return false;
     }
-    for (int k = 0; k < n; k++) {
+    for (int k = 0, at = 0; k < n; at += data_column_width(c[k++].of)) {
+        int shown = snprintf(why, room, "column '%.*s': ", (int)(t->names[c[k].at].n < 40 ? t->names[c[k].at].n : 40),
+                             t->names[c[k].at].at);
         double d = 0;
-        if (!value_of(t, &c[k], &d, why, room))
+        if (!value_of(t, &c[k], &d, why, room) ||
+            !data_column_encode(c[k].of, d, r->row + at, why + shown, room - (size_t)shown))
             return false;
+    }
+    for (int64_t i = 0, at = r->n * r->width; i < r->width; i++) {
+        double d = r->row[i];
         if (r->dtype == TCC_F32) {
-            ((float *)r->values)[r->n * n + k] = (float)d;
+            ((float *)r->values)[at + i] = (float)d;
             continue;
         }
         if (!(fabs(d) < 9e15) || d != (double)(int64_t)d) {
             snprintf(why, room, "column '%.*s': %g is no whole number",
-                     (int)(t->names[c[k].at].n < 40 ? t->names[c[k].at].n : 40), t->names[c[k].at].at, d);
+                     (int)(t->names[column_at(c, i)].n < 40 ? t->names[column_at(c, i)].n : 40),
+                     t->names[column_at(c, i)].at, d);
             return false;
         }
-        ((int64_t *)r->values)[r->n * n + k] = (int64_t)d;
+        ((int64_t *)r->values)[at + i] = (int64_t)d;
     }
     return true;
 }
@@ -202,6 +261,7 @@ static void rows_release(struct data_source *s)
     struct rows *r = (struct rows *)s;
 
     free(r->values);
+    free(r->row);
     free(r->bad);
     free(r);
 }
@@ -209,7 +269,7 @@ static void rows_release(struct data_source *s)
 static bool rows_row(const struct data_source *s, int64_t row, const struct data_draw *draw, void *to, char *error)
 {
     const struct rows *r = (const struct rows *)s;
-    size_t bytes = (size_t)r->columns * (size_t)tcc_dtype_bytes(r->dtype);
+    size_t bytes = (size_t)r->width * (size_t)tcc_dtype_bytes(r->dtype);
     int64_t low = 0, high = r->nbad;
 
     (void)draw;
@@ -261,10 +321,13 @@ static bool fill_rows(struct csv_table *t, int n, struct csv_column *c, struct r
     t->line = line;
     if (*error)
         return false;
-    if (__builtin_mul_overflow((size_t)count * (size_t)n, (size_t)tcc_dtype_bytes(r->dtype), &bytes) ||
-        !(r->values = calloc(bytes + 1, 1)))
+    for (int k = 0; k < n; k++)
+        r->width += data_column_width(c[k].of);
+    if (r->width > MOST_NUMBERS)
+        return put_error(error, "%s: %lld numbers a row; at most %d", r->path, (long long)r->width, MOST_NUMBERS);
+    if (__builtin_mul_overflow((size_t)count, (size_t)r->width * (size_t)tcc_dtype_bytes(r->dtype), &bytes) ||
+        !(r->values = calloc(bytes + 1, 1)) || !(r->row = calloc((size_t)r->width + 1, sizeof *r->row)))
         return csv_no_memory(error);
-    r->columns = n;
     return read_rows(t, n, c, r, error);
 }
 
@@ -282,8 +345,8 @@ static bool make_array(struct csv_table *t, int n, struct csv_column *c, struct 
         rows_release(&r->source);
         return false;
     }
-    int64_t dims[2] = {r->n, n};
-    return data_from_source(q, &r->source, r->dtype, n == 1 && q->info->rank == 1 ? 1 : 2, dims, out, error);
+    int64_t dims[2] = {r->n, r->width};
+    return data_from_source(q, &r->source, r->dtype, r->width == 1 && q->info->rank == 1 ? 1 : 2, dims, out, error);
 }
 
 bool data_open_csv(struct data_request *q, struct data_array *out, bool *found, char *error)
@@ -300,6 +363,7 @@ bool data_open_csv(struct data_request *q, struct data_array *out, bool *found, 
         n = c ? csv_find_columns(&t, c, found, error) : 0;
         ok = n > 0 && (q->phase == PHASE_COLUMNS   ? survey(&t, n, c, error)
                        : q->phase == PHASE_CLASSES ? find_classes(&t, n, c, error)
+                       : q->phase == PHASE_SCALES  ? find_scales(&t, n, c, error)
                                                    : make_array(&t, n, c, out, error));
     }
     if (!ok && !*error)

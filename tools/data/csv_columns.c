@@ -158,21 +158,48 @@ static int renamed_columns(const struct csv_table *t, struct csv_column *c, char
     return n;
 }
 
-/* categories=COLUMN:A+B;COLUMN:...: the list of this column, or NULL. */
-const char *csv_listed(const struct csv_table *t, int at)
+static const char *entry_of(const char *s, struct csv_span name)
 {
-    struct csv_span name = t->names[at];
+    return strnlen(s, name.n) == name.n && !memcmp(s, name.at, name.n) && s[name.n] == ':' ? s + name.n + 1 : NULL;
+}
 
-    for (const char *s = t->q->o->categories; s && *s; s += strcspn(s, ";"), s += *s == ';')
-        if (strnlen(s, name.n) == name.n && !memcmp(s, name.at, name.n) && s[name.n] == ':')
-            return s + name.n + 1;
-    return NULL;
+static const char *next_entry(const char *s)
+{
+    s += strcspn(s, ";");
+    return s + (*s == ';');
+}
+
+const char *csv_listed(const struct csv_table *t, const char *list, int at)
+{
+    const char *found = NULL;
+
+    for (const char *s = list; s && *s && !found; s = next_entry(s))
+        found = entry_of(s, t->names[at]);
+    return found;
+}
+
+/* The entries of categories= or encode= are of columns that there are. */
+static bool check_listed(const struct csv_table *t, const char *key, const char *list, char *error)
+{
+    char names[400];
+
+    for (const char *s = list; s && *s; s = next_entry(s)) {
+        bool known = *key == 'e' && !strncmp(s, "*:", 2);
+        for (int i = 0; i < t->ncolumns && !known; i++)
+            known = entry_of(s, t->names[i]) != NULL;
+        if (known)
+            continue;
+        list_names(t, names, sizeof names);
+        return put_error(error, "%s: %s=%.*s is of no column; expected COLUMN:A+B, and there are %s", t->q->path, key,
+                         (int)strnlen(s, strcspn(s, ";") < 60 ? strcspn(s, ";") : 60), s, names);
+    }
+    return true;
 }
 
 /* categories= of a new column. */
 static bool list_classes(const struct csv_table *t, const struct csv_column *c, char *error)
 {
-    const char *list = csv_listed(t, c->at);
+    const char *list = csv_listed(t, t->q->o->categories, c->at);
 
     c->of->numbers = !list;
     for (const char *s = list; s; s++) {
@@ -189,7 +216,7 @@ static bool list_classes(const struct csv_table *t, const struct csv_column *c, 
 /* categories= of a column that training had. */
 static bool same_classes(const struct csv_table *t, const struct csv_column *c, char *error)
 {
-    const char *s = csv_listed(t, c->at);
+    const char *s = csv_listed(t, t->q->o->categories, c->at);
     char names[400];
     bool same = true;
     int k = 0;
@@ -206,17 +233,103 @@ static bool same_classes(const struct csv_table *t, const struct csv_column *c, 
                      c->of->numbers ? "it had numbers" : names);
 }
 
+/* -- encode= ------------------------------------------------------------------------------------------------------- */
+
+/* Words of `*` are for what has none of its own: categories have them with onehot, numbers the others. Columns that an
+ * input is called after have to be named. */
+static bool others_encoding(const struct csv_table *t, const struct csv_column *c, struct data_encoding *e, bool *any,
+                            char *error)
+{
+    const struct tccrt_value_info *info = t->q->info;
+    bool own = !t->q->named && csv_same(t->names[c->at], info->name, strlen(info->name));
+
+    for (const char *s = t->q->o->encode; s && *s && !*any; s = next_entry(s)) {
+        if (strncmp(s, "*:", 2))
+            continue;
+        if (!data_encoding_read(s + 2, strcspn(s + 2, ";"), e, error))
+            return false;
+        if (e->nparts && e->parts[0] != ENCODE_onehot)
+            return put_error(error, "%s: encode=*: which columns are of dates has to be said", t->q->path);
+        *any = !own && tcc_is_float((enum tcc_dtype)info->dtype) && !c->of->dates && c->of->numbers == !e->nparts;
+    }
+    return true;
+}
+
+/* What encode= says of the column; *any false: nothing. */
+static bool asked_encoding(const struct csv_table *t, const struct csv_column *c, struct data_encoding *e, bool *any,
+                           char *error)
+{
+    const char *own = csv_listed(t, t->q->o->encode, c->at);
+    struct data_encoding found = {0};
+
+    *any = own != NULL;
+    if (!(own ? data_encoding_read(own, strcspn(own, ";"), &found, error) : others_encoding(t, c, &found, any, error)))
+        return false;
+    *e = *any ? found : (struct data_encoding){0};
+    return true;
+}
+
+/* A new column's own words; they say whether it is of dates, and that numbers are names of categories. */
+static bool own_encoding(const struct csv_table *t, struct csv_column *c, char *error)
+{
+    struct data_encoding *e = &c->of->encoding;
+    bool any;
+
+    if (!csv_listed(t, t->q->o->encode, c->at))
+        return true;
+    if (!asked_encoding(t, c, e, &any, error))
+        return false;
+    bool onehot = e->nparts && e->parts[0] == ENCODE_onehot;
+    if (!tcc_is_float((enum tcc_dtype)t->q->info->dtype) && (onehot || e->curve || e->scale))
+        return put_error(error, "%s: encode= of column '%.80s' makes floats; input '%s' takes integers", t->q->path,
+                         c->of->name, t->q->info->name);
+    c->of->dates = e->nparts && !onehot;
+    if (c->of->dates && !c->of->numbers)
+        return put_error(error, "%s: column '%.80s' is of categories (categories=) or of dates (encode=), not of both",
+                         t->q->path, c->of->name);
+    c->of->numbers &= !onehot;
+    return true;
+}
+
+bool csv_encode_others(struct csv_table *t, struct csv_column *c, char *error)
+{
+    bool any;
+
+    return asked_encoding(t, c, &c->of->encoding, &any, error);
+}
+
+/* encode= of a column that training had. */
+static bool same_encoding(const struct csv_table *t, const struct csv_column *c, char *error)
+{
+    struct data_encoding e;
+    char had[160];
+    bool any;
+
+    if (!asked_encoding(t, c, &e, &any, error))
+        return false;
+    if (!any || !memcmp(&e, &c->of->encoding, sizeof e))
+        return true;
+    data_encoding_text(&c->of->encoding, had, sizeof had);
+    return put_error(error, "%s: encode= of column '%.80s' is not that of training (%s): leave it out", t->q->path,
+                     c->of->name, had);
+}
+
+/* -- The columns --------------------------------------------------------------------------------------------------- */
+
 /* The table's columns are this file's. */
 static bool note_columns(struct csv_table *t, int n, struct csv_column *c, char *error)
 {
     struct data_table *table = t->q->o->table;
 
+    if (!check_listed(t, "categories", t->q->o->categories, error) ||
+        !check_listed(t, "encode", t->q->o->encode, error))
+        return false;
     for (int k = 0; k < n; k++)
         if (!data_table_column(table, t->names[c[k].at].at, t->names[c[k].at].n))
             return csv_no_memory(error);
     for (int k = 0; k < n; k++) {
         c[k].of = &table->columns[k];
-        if (!list_classes(t, &c[k], error))
+        if (!list_classes(t, &c[k], error) || !own_encoding(t, &c[k], error))
             return false;
     }
     return !t->q->o->missing || table->missing || (table->missing = strdup(t->q->o->missing)) || csv_no_memory(error);
@@ -234,7 +347,8 @@ int csv_find_columns(struct csv_table *t, struct csv_column *c, bool *found, cha
         return n && note_columns(t, n, c, error) ? n : 0;
     for (int k = 0; k < n; k++) {
         c[k].of = &table->columns[k];
-        if (csv_listed(t, c[k].at) && !same_classes(t, &c[k], error))
+        if ((csv_listed(t, t->q->o->categories, c[k].at) && !same_classes(t, &c[k], error)) ||
+            (table->closed && !same_encoding(t, &c[k], error)))
             return 0;
     }
     return n;

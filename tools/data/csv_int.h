@@ -45,7 +45,9 @@ const char *csv_plain(struct csv_table *t, struct csv_span s, size_t *n);
 /* csv_columns.c. The columns that the input takes, how many; 0 after an error, or where nothing asks for this table
  * (`found` false). */
 int csv_find_columns(struct csv_table *t, struct csv_column *c, bool *found, char *error);
-/* categories=COLUMN:A+B;COLUMN:...: the list of this column, or NULL. */
-const char *csv_listed(const struct csv_table *t, int at);
+/* Of categories= or encode= (`list`), COLUMN:A+B;COLUMN:...: what it says of this column, or NULL. */
+const char *csv_listed(const struct csv_table *t, const char *list, int at);
+/* What encode=*:... says of a column that has no words of its own, once it is known what the column holds. */
+bool csv_encode_others(struct csv_table *t, struct csv_column *c, char *error);
 
 #endif

@@ -11,6 +11,7 @@
  *   data_folder   folders of pictures;  data_image: one picture;  data_resample: its size
  *   data_tar      archives of samples (webdataset)
  *   data_csv      tables (csv_int.h)
+ *   data_encode   how a column's values become numbers of a row: dates, one number a category, logarithms, scales
  *   data_tables   what training's data were: columns, categories, means, scales; in checkpoints
  *   data_text     text as bytes or tokens;  data_bpe: tokens of a tokenizer.json;  data_cut: the words that it cuts
  *                 text into
@@ -77,7 +78,7 @@ struct data_options {
     bool scaled;
     int axis;
     unsigned augment;            /* 1 << enum data_augment */
-    const char *columns, *missing, *categories, *tokens, *delimiter;
+    const char *columns, *missing, *categories, *encode, *tokens, *delimiter;
     bool lenient;                /* --skip-bad: a bad row is a row that fails, not the end */
     struct data_table *table;    /* of the input; NULL: nobody keeps one */
 };
@@ -86,8 +87,26 @@ enum data_augment { DATA_FLIP, DATA_CROP, DATA_JITTER, DATA_NAUGMENTS };
 
 /* -- Tables: what training's data were (tables.c) ---------------------------------------------------------------- */
 
-/* A column's categories are in ascending order, unless listed. */
-struct data_column { char *name; bool numbers, listed; int nclasses; char **classes; double sum; int64_t count; };
+enum data_word {
+#define ENCODING(word, kind, text) ENCODE_##word,
+#include "tools/data/encodings.def"
+    DATA_NWORDS
+};
+/* What encode= says of a column: numbers of a date, or ENCODE_onehot; then a logarithm; then a scale (0: none). */
+struct data_encoding { unsigned char nparts, parts[DATA_NWORDS], curve, scale; };
+/* Of one number of a row: what values there are, and what they decide. */
+struct data_scale { int64_t n; double mean, squares, least, most, subtract, divide; };
+/* A column's categories are in ascending order, unless listed. dates: its numbers are seconds since 1970. */
+struct data_column {
+    char *name;
+    bool numbers, dates, listed;
+    int nclasses, nscales;
+    char **classes;
+    double sum;
+    int64_t count;
+    struct data_encoding encoding;
+    struct data_scale *scales;
+};
 /* Of an input. closed: it is training's, and as it stands; alone: no training's is known, and none is made of this
  * data. read: dtype and the scaling are known. The one column of a folder has no name. */
 struct data_table {
@@ -106,12 +125,32 @@ struct data_table {
 struct data_tables { int n; struct data_table **at; bool frozen; const char *from; };
 
 struct data_table *data_table_of(struct data_tables *all, const char *input);      /* of the input; NULL: no memory */
+const struct data_table *data_table_find(const struct data_tables *all, const char *input);    /* NULL: none yet */
 /* a new one, of numbers; NULL: no memory, too many */
 struct data_column *data_table_column(struct data_table *t, const char *name, size_t n);
 int data_class_of(const struct data_column *c, const char *name, size_t n);        /* its number; -1: none */
 bool data_class_note(struct data_column *c, const char *name, size_t n, char *error);      /* it is one, in order */
 bool data_class_list(struct data_column *c, const char *name, size_t n, char *error);      /* it is the next one */
 void data_class_names(const struct data_column *c, char *to, size_t room);         /* "a, b, c and 12 more" */
+
+/* encode.c. The words WORD+WORD; false: they make no sense. */
+bool data_encoding_read(const char *text, size_t n, struct data_encoding *e, char *error);
+void data_encoding_text(const struct data_encoding *e, char *to, size_t room);
+bool data_date(const char *text, size_t n, double *seconds);                       /* false: it is none */
+int data_column_width(const struct data_column *c);                                /* numbers of a row */
+bool data_column_whole(const struct data_column *c);                               /* its parts fit each other */
+/* A field's number (of its category, of the date) as numbers of a row; false: it has none (`why`). */
+bool data_column_encode(const struct data_column *c, double v, double *out, char *why, size_t room);
+bool data_column_scales(struct data_column *c, int n);                             /* n new ones; false: no memory */
+/* A value that the scales are found by (room: for a row's numbers); and the end of them. */
+void data_column_see(struct data_column *c, double v, double *room);
+void data_column_fit(struct data_column *c);
+
+/* A row of the input: how many numbers its columns make (0: it has none), what number k is called, and what it was
+ * before encode=, scale=, mean= and std=. */
+int64_t data_table_width(const struct data_table *t);
+void data_table_name(const struct data_table *t, int64_t k, char *to, size_t room);
+double data_table_decode(const struct data_table *t, int64_t k, double v);
 /* scale=, mean= and std= of elements of that type: kept in an open table; of a closed one they become training's.
  * False: they are others. */
 bool data_table_scaling(const char *path, struct data_options *own, enum tcc_dtype dtype, char *error);
@@ -152,8 +191,8 @@ char **data_zip_names(const struct data_file *f, int *n);                  /* wi
 
 /* -- Readers ------------------------------------------------------------------------------------------------------ */
 
-/* Columns are found, and which of them are of numbers; then the others' categories; then rows are read. */
-enum data_phase { PHASE_COLUMNS, PHASE_CLASSES, PHASE_ROWS };
+/* Columns are found, and which of them are of numbers; then the others' categories; then scales; then rows are read. */
+enum data_phase { PHASE_COLUMNS, PHASE_CLASSES, PHASE_SCALES, PHASE_ROWS };
 
 /* What an input is to get. `name`: what stood after the file (FILE:NAME), or NULL. `named`: --data NAME=FILE, rather
  * than FILE for all inputs. */

@@ -6,12 +6,14 @@
  * them instead of looking again: a row's values then depend on that row alone, never on the rows beside it.
  *
  * The text has a line an item, a word and what it is about: input NAME begins an input; then read TYPE, scale X, mean
- * X..., std X..., missing TEXT, tokens bytes|DIGEST FILE, picture H W RESIZE; numbers MEAN NAME and categories NAME
- * for each column in its order (MEAN "-": it had no number), class NAME for each category of the column before. Bytes
- * that would break lines or JSON are written \xHH.
+ * X..., std X..., missing TEXT, tokens bytes|DIGEST FILE, picture H W RESIZE; numbers MEAN NAME, dates MEAN NAME and
+ * categories NAME for each column in its order (MEAN "-": it had no number); class NAME for each category of the column
+ * before, encode WORD+WORD for what becomes of it (encode.c), by SUBTRACT DIVIDE for each scale. Bytes that would break
+ * lines or JSON are written \xHH.
  */
 #include "tools/data/data_int.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -114,10 +116,20 @@ struct data_column *data_table_column(struct data_table *t, const char *name, si
     return c;
 }
 
-struct data_table *data_table_of(struct data_tables *all, const char *input)
+const struct data_table *data_table_find(const struct data_tables *all, const char *input)
 {
     for (int i = 0; i < all->n; i++)
         if (!strcmp(all->at[i]->input, input))
+            return all->at[i];
+    return NULL;
+}
+
+struct data_table *data_table_of(struct data_tables *all, const char *input)
+{
+    const struct data_table *known = data_table_find(all, input);
+
+    for (int i = 0; known && i < all->n; i++)
+        if (all->at[i] == known)
             return all->at[i];
     struct data_table **grown = realloc(all->at, ((size_t)all->n + 1) * sizeof *grown), *t = calloc(1, sizeof *t);
     all->at = grown ? grown : all->at;
@@ -144,6 +156,7 @@ void data_tables_free(struct data_tables *all)
             for (int j = 0; j < t->columns[k].nclasses; j++)
                 free(t->columns[k].classes[j]);
             free(t->columns[k].classes);
+            free(t->columns[k].scales);
             free(t->columns[k].name);
         }
         free(t->columns);
@@ -306,15 +319,22 @@ static void put_numbers(FILE *f, const char *word, const struct data_numbers *x)
 
 static void put_column(FILE *f, const struct data_column *c)
 {
-    char word[48] = "categories";
+    static const struct data_encoding none;
+    const char *kind = c->dates ? "dates" : "numbers";
+    char word[80] = "categories";
 
     if (c->numbers && c->count)
-        snprintf(word, sizeof word, "numbers %.17g", c->sum / (double)c->count);
+        snprintf(word, sizeof word, "%s %.17g", kind, c->sum / (double)c->count);
     else if (c->numbers)
-        snprintf(word, sizeof word, "numbers -");
+        snprintf(word, sizeof word, "%s -", kind);
     put(f, word, c->name);
     for (int i = 0; i < c->nclasses; i++)
         put(f, "class", c->classes[i]);
+    data_encoding_text(&c->encoding, word, sizeof word);
+    if (memcmp(&c->encoding, &none, sizeof none))
+        put(f, "encode", word);
+    for (int k = 0; k < c->nscales; k++)
+        fprintf(f, "by %.17g %.17g\n", c->scales[k].subtract, c->scales[k].divide);
 }
 
 char *data_tables_text(const struct data_tables *all)
@@ -381,7 +401,7 @@ static bool take_numbers(char *s, struct data_numbers *to)
     return !*s;
 }
 
-static bool take_column(struct data_table *t, char *name, bool numbers)
+static bool take_column(struct data_table *t, char *name, bool numbers, bool dates)
 {
     char *mean = name;
     struct data_column *c;
@@ -395,6 +415,7 @@ static bool take_column(struct data_table *t, char *name, bool numbers)
     if (!unescape(name) || !(c = data_table_column(t, name, strlen(name))))
         return false;
     c->numbers = numbers;
+    c->dates = dates;
     if (numbers && strcmp(mean, "-")) {
         c->sum = strtod(mean, &name);
         c->count = 1;
@@ -432,6 +453,35 @@ static bool take_class(struct data_table *t, char *name)
     return c && !c->numbers && unescape(name) && data_class_list(c, name, strlen(name), error);
 }
 
+static bool take_encoding(struct data_table *t, const char *words)
+{
+    char error[ERROR_SIZE];
+    struct data_column *c = t->ncolumns ? &t->columns[t->ncolumns - 1] : NULL;
+
+    return c && !c->encoding.nparts && !c->encoding.scale && !c->encoding.curve && strcmp(words, "none") &&
+           data_encoding_read(words, strlen(words), &c->encoding, error);
+}
+
+/* The next scale of the column before. */
+static bool take_by(struct data_table *t, const char *s)
+{
+    struct data_column *c = t->ncolumns ? &t->columns[t->ncolumns - 1] : NULL;
+    char *end;
+
+    if (!c || !c->encoding.scale)
+        return false;
+    struct data_scale *grown = realloc(c->scales, ((size_t)c->nscales + 1) * sizeof *grown), own = {.n = 1};
+    if (!grown)
+        return false;
+    c->scales = grown;
+    own.subtract = strtod(s, &end);
+    if (end == s || *end != ' ')
+        return false;
+    own.divide = strtod(s = end + 1, &end);
+    grown[c->nscales++] = own;
+    return end != s && !*end && isfinite(own.subtract) && isfinite(own.divide) && own.divide != 0;
+}
+
 static bool take_line(struct data_tables *all, struct data_table **t, const char *word, char *rest)
 {
     if (!strcmp(word, "input"))
@@ -451,9 +501,22 @@ static bool take_line(struct data_tables *all, struct data_table **t, const char
     return !strcmp(word, "scale")        ? take_scale(*t, rest)
            : !strcmp(word, "mean")       ? take_numbers(rest, &(*t)->means)
            : !strcmp(word, "std")        ? take_numbers(rest, &(*t)->stds)
-           : !strcmp(word, "numbers")    ? take_column(*t, rest, true)
-           : !strcmp(word, "categories") ? take_column(*t, rest, false)
+           : !strcmp(word, "numbers")    ? take_column(*t, rest, true, false)
+           : !strcmp(word, "dates")      ? take_column(*t, rest, true, true)
+           : !strcmp(word, "categories") ? take_column(*t, rest, false, false)
+           : !strcmp(word, "encode")     ? take_encoding(*t, rest)
+           : !strcmp(word, "by")         ? take_by(*t, rest)
                                          : !strcmp(word, "class") && take_class(*t, rest);
+}
+
+static bool whole(const struct data_tables *all)
+{
+    bool ok = true;
+
+    for (int i = 0; i < all->n; i++)
+        for (int k = 0; k < all->at[i]->ncolumns; k++)
+            ok &= data_column_whole(&all->at[i]->columns[k]);
+    return ok;
 }
 
 bool data_tables_parse(struct data_tables *all, const char *text)
@@ -473,7 +536,7 @@ bool data_tables_parse(struct data_tables *all, const char *text)
         }
     }
     free(copy);
-    return ok;
+    return ok && whole(all);
 }
 
 int data_tables_load(const struct options *o, const char *path, struct data_tables *all)

@@ -3,7 +3,7 @@
  * tccc-train predict STEP.so: the entry point `predict` over all samples, and of each what people ask: its file, the
  * most probable classes under the names that training's data had (they are in the checkpoint), and how probable they
  * are. Scores become probabilities by a softmax, unless they are some already. Where the target of training was of
- * floats, its numbers are given as they are.
+ * floats, its numbers are given in the units that its data had.
  */
 #include "tools/train/predict_int.h"
 
@@ -58,13 +58,25 @@ static bool find_target(const struct tccrt_model *m, struct tccrt_value_info *ta
 }
 
 /* The names of training's classes: of the target's column that has some. */
-static const struct data_column *class_names(const struct data_tables *all, const char *target)
+static const struct data_column *class_names(const struct data_table *target)
 {
-    for (int i = 0; i < all->n; i++)
-        for (int c = 0; !strcmp(all->at[i]->input, target) && c < all->at[i]->ncolumns; c++)
-            if (all->at[i]->columns[c].nclasses)
-                return &all->at[i]->columns[c];
+    for (int c = 0; target && c < target->ncolumns; c++)
+        if (target->columns[c].nclasses)
+            return &target->columns[c];
     return NULL;
+}
+
+void predict_head(const struct predictions *p, int k, char *to)
+{
+    char number[16] = "";
+
+    *to = '\0';
+    if (p->target && !p->classes)
+        data_table_name(p->target, k, to, PREDICT_TEXT);
+    if (p->each > 1)
+        snprintf(number, sizeof number, "%d", k + 1);
+    if (!*to)
+        snprintf(to, PREDICT_TEXT, "%s%s", p->classes ? "class" : "value", number);
 }
 
 /* Are these probabilities already? */
@@ -131,7 +143,8 @@ static int fill(struct predictions *p, const struct tcc_tensor *t, const struct 
         if (p->classes)
             choose(rows + s * n, n, names, p->each, p->at + s * p->each);
         for (int64_t k = 0; !p->classes && k < n; k++)
-            p->at[s * n + k] = (struct predicted){.class = k, .value = rows[s * n + k]};
+            p->at[s * n + k] = (struct predicted){
+                .class = k, .value = p->target ? data_table_decode(p->target, k, rows[s * n + k]) : rows[s * n + k]};
     }
     free(rows);
     return EXIT_FINE;
@@ -157,14 +170,15 @@ static void csv_field(FILE *out, const char *text)
 
 static void write_csv(FILE *out, const struct predictions *p)
 {
-    char text[64];
+    char text[PREDICT_TEXT];
 
     fputs("sample", out);
     for (int k = 0; k < p->each; k++) {
-        char number[16] = "";
-        if (p->each > 1)
-            snprintf(number, sizeof number, "%d", k + 1);
-        fprintf(out, p->classes ? ",class%s,probability%s" : ",value%s", number, number);
+        predict_head(p, k, text);
+        fputc(',', out);
+        csv_field(out, text);
+        if (p->classes)
+            fprintf(out, ",probability%s", text + strlen("class"));
     }
     fputc('\n', out);
     for (int64_t i = 0; i < p->samples; i++) {
@@ -176,7 +190,7 @@ static void write_csv(FILE *out, const struct predictions *p)
                 csv_field(out, predict_class(x, text));
                 fputc(',', out);
             }
-            fprintf(out, "%.6g", x->value);
+            fprintf(out, p->classes ? "%.6g" : "%.7g", x->value);
         }
         fputc('\n', out);
     }
@@ -260,7 +274,9 @@ static int tell(void *user, const struct run_results *r)
     const struct tcc_tensor *t = &r->values[k]->t;
     int64_t n = t->rank == 2 ? t->dims[1] : 1;
     bool known = find_target(g->artifact, &target);
-    const struct data_column *names = known ? class_names(r->tables, target.name) : NULL;
+    const struct data_table *table = known ? data_table_find(r->tables, target.name) : NULL;
+    const struct data_column *names = class_names(table);
+    p.target = table && (!table->ncolumns || data_table_width(table) == n) ? table : NULL;
     p.output = r->names[k];
     p.classes = n > 1 && (names || !known || tcc_is_int((enum tcc_dtype)target.dtype));
     if (n < 1 || n > INT_MAX)

@@ -15,6 +15,7 @@ struct predictions {
     int64_t samples;
     int each;                    /* of a sample */
     struct predicted *at;        /* [samples, each] */
+    const struct data_table *target;     /* what training had for it; NULL: not known, or of other numbers */
     const struct run_results *results;
 };
 
@@ -23,6 +24,9 @@ int predict_run(const struct options *o);
 const char *predict_sample(const struct predictions *p, int64_t sample, char *to);
 /* "cat", or the class's number, in to[64]. */
 const char *predict_class(const struct predicted *x, char *to);
+/* What stands above column k of the numbers, in to[TEXT]. */
+enum { PREDICT_TEXT = 256 };
+void predict_head(const struct predictions *p, int k, char *to);
 void predict_page(FILE *out, const struct predictions *p);
 
 #endif

@@ -81,7 +81,7 @@ static void row(FILE *out, const struct predictions *p, int64_t sample, bool pic
             fprintf(out, "</td><td class=\"n\">%.1f %%<div class=\"b\" style=\"width:%.0fpx\"></div></td>",
                     100 * x->value, 60 * x->value);
         } else {
-            fprintf(out, "<td class=\"n\">%.6g</td>", x->value);
+            fprintf(out, "<td class=\"n\">%.7g</td>", x->value);
         }
     }
     fputs("</tr>\n", out);
@@ -92,6 +92,7 @@ void predict_page(FILE *out, const struct predictions *p)
     int64_t shown = p->samples < MOST_SAMPLES ? p->samples : MOST_SAMPLES;
     bool pictures = data_set_name(p->results->data, 0) != NULL;
     size_t left = MOST_PICTURES;
+    char text[PREDICT_TEXT];
 
     fprintf(
         out,
@@ -99,8 +100,12 @@ void predict_page(FILE *out, const struct predictions *p)
         "</head><body>\n<h1>Predictions</h1>\n<p>%lld samples%s</p>\n<table><tr>%s<th>sample</th>",
         style, (long long)p->samples, shown < p->samples ? "; the first ones are shown" : "",
         pictures ? "<th></th>" : "");
-    for (int k = 0; k < p->each; k++)
-        fputs(p->classes ? "<th>class</th><th>probability</th>" : "<th>value</th>", out);
+    for (int k = 0; k < p->each; k++) {
+        fputs("<th>", out);
+        predict_head(p, k, text);
+        html_escape(out, text);
+        fputs(p->classes ? "</th><th>probability</th>" : "</th>", out);
+    }
     fputs("</tr>\n", out);
     for (int64_t i = 0; i < shown; i++)
         row(out, p, i, pictures, &left);
