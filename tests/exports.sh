@@ -16,6 +16,7 @@ check() {
 }
 
 check libtccrt.so.0 runtime/tccrt.map tccrt runtime/tccrt.h
+check libtccdata.so.0 runtime/data/tccdata.map tccdata runtime/tccdata.h
 grep -o 'nccl[A-Z]\w*(' sim/nccl/nccl.h | tr -d '(' | sort -u >"$tmp/declared" # NCCL's names
 nm -D --defined-only "$top_builddir/libtcccnccl.so.0" | awk '{ print $3 }' | sort -u | diff "$tmp/declared" - || fail "sim/nccl/nccl.h and libtcccnccl.so.0 differ"
 check libtccptx.so.0 sim/ptx/ptxsim.map ptx sim/ptx/ptxsim.h sim/ptx/driver.h sim/ptx/driver.def

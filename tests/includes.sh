@@ -7,7 +7,7 @@ find base runtime sim ir passes compiler tools -name '*.[ch]' -o -name '*.def' |
 [ -s "$tmp/files" ] || fail "no sources found"
 xargs awk '
     BEGIN { split("base runtime sim ir passes compiler tools", order); for (i in order) rank[order[i]] = i
-            door["runtime/abi.h"] = door["runtime/plan.def"] = door["runtime/tensor_map.h"] = door["runtime/trees.h"] = door["runtime/tccc_custom.h"] = door["base/safe.h"] = door["base/index.h"] = door["base/mutant.h"] = door["runtime/tccrt.h"] = door["ir/ir.h"] = door["passes/pass.h"] = 1
+            door["runtime/abi.h"] = door["runtime/plan.def"] = door["runtime/tensor_map.h"] = door["runtime/trees.h"] = door["runtime/tccc_custom.h"] = door["runtime/tccdata.h"] = door["base/safe.h"] = door["base/index.h"] = door["base/mutant.h"] = door["runtime/tccrt.h"] = door["ir/ir.h"] = door["passes/pass.h"] = 1
             door["compiler/tccc.h"] = door["compiler/trace.h"] = door["compiler/target.h"] = 1; door["compiler/import/frontend.h"] = door["compiler/fields.h"] = 1
             door["passes/train/train.h"] = door["passes/grad/grad.h"] = 1 # the transformation to training steps
             door["sim/time.h"] = door["sim/link.h"] = 1 # machines, which tccc-plan describes
@@ -16,7 +16,7 @@ xargs awk '
             door["sim/neuron/neuronsim.h"] = 1
             door["base/wire.h"] = door["base/draw.h"] = door["base/format.h"] = door["base/grow.h"] = door["base/env.h"] = door["base/xxh3.h"] = 1
             # Folders of passes/ and runtime/: which may include which. What lies directly in passes/ or runtime/ is open to all of them.
-            split("train>grad parallel>train parallel>grad cluster>parallel cluster>train comm>libop", list, " ")
+            split("train>grad parallel>train parallel>grad cluster>parallel cluster>train comm>libop data>libop", list, " ")
             for (i in list) edge[list[i]] = 1
             # Targets share compiler/emit and write images (compiler/artifact), and none includes another.
             split("cpu cuda emit neuron", list, " ")
@@ -29,7 +29,7 @@ xargs awk '
     /^[ \t]*#[ \t]*include[ \t]*"/ {
         split($0, quoted, "\""); inc = quoted[2]; n = split(inc, b, "/"); to = b[1]; why = ""
         # The public files may stand in any folder of a product, so the one names the other as its neighbour.
-        if (FILENAME " " inc == "runtime/tccrt.h abi.h" || FILENAME " " inc == "runtime/abi.h plan.def") why = ""
+        if (FILENAME " " inc == "runtime/tccrt.h abi.h" || FILENAME " " inc == "runtime/tccdata.h tccrt.h" || FILENAME " " inc == "runtime/abi.h plan.def") why = ""
         else if (n == 1 || inc ~ /\.\.?\//) why = "is not written from the root"
         else if (inc ~ /\.def$/ && FILENAME == "tools/mkdoc.c") why = "" # documents are made of tables
         else if (!(to in rank)) why = "is not in a folder of the project"

@@ -91,6 +91,12 @@ if [ -z "${INSTRUMENT:-}" ]; then
     # shellcheck disable=SC2046  # flags
     $CC -O1 "$top_srcdir/samples/dlopen/dlopen.c" $(pkg-config --cflags --libs tccrt) -o dlopen || fail "a program by pkg-config"
     expect_status 0 ./dlopen ./digits.so
+    # shellcheck disable=SC2046  # flags
+    $CC -O1 "$top_srcdir/tests/train/pictures.c" $(pkg-config --cflags --libs tccdata) -o pictures || fail "a program of pictures by pkg-config"
+    expect_status 0 ./pictures "$picture" 1 28 28 0 0 f32 0 1
+    # shellcheck disable=SC2046
+    $CC -O1 "$top_srcdir/tests/train/pictures.c" $(pkg-config --cflags tccdata) -L"$tmp/inst/lib" -ltccdata -Wl,-rpath,"$tmp/inst/lib" -o pictures || fail "a program that shares libtccdata.so"
+    expect_status 0 ./pictures "$picture" 1 28 28 0 0 f32 0 1
 fi
 
 # CMake: the same.

@@ -53,7 +53,7 @@ def messages(source):
     return wrong if len(given) >= 40 else [f"only {len(given)} messages are found"]
 
 
-HEADERS = ["runtime/tccrt.h", "compiler/tccc.h", "compiler/trace.h", "runtime/tccc_custom.h"]
+HEADERS = ["runtime/tccrt.h", "runtime/tccdata.h", "compiler/tccc.h", "compiler/trace.h", "runtime/tccc_custom.h"]
 
 
 def headers(source):

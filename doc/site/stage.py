@@ -66,6 +66,7 @@ Made of the headers' comments.
 <li><a href="c/tccrt_8h.html">runtime/tccrt.h</a>: running artifacts from C</li>
 <li><a href="c/abi_8h.html">runtime/abi.h</a>: what artifacts and programs share: tensors, types, statuses</li>
 <li><a href="c/tccrt_8hpp.html">runtime/tccrt.hpp</a>: the same with C++ types</li>
+<li><a href="c/tccdata_8h.html">runtime/tccdata.h</a>: pictures as their inputs</li>
 <li><a href="c/tccc__custom_8h.html">runtime/tccc_custom.h</a>: operators of one's own</li>
 <li><a href="c/tccc_8h.html">compiler/tccc.h</a>: the compiler as a library</li>
 <li><a href="c/trace_8h.html">compiler/trace.h</a>: networks as C programs</li>

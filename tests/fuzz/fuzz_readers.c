@@ -258,32 +258,23 @@ static void tensors(const uint8_t *data, size_t size)
     tccrt_tensors_close(f);
 }
 
-static void *image_memory(struct tcc_lib_call *call, int k, int dtype, int rank, const int64_t *dims)
-{
-    tccrt_object_unref(call->out[k]);
-    call->out[k] = tccrt_object_tensor(dtype, rank, dims);
-    return call->out[k] ? call->out[k]->t.data : NULL;
-}
-
-static int image_failure(struct tcc_lib_call *call, int status, const char *format, ...)
-{
-    (void)call, (void)format;
-    return status;
-}
-
+/* As a sample that is smaller than the picture or larger, grey or not, by channel or by pixel. */
 static void images(const uint8_t *data, size_t size)
 {
-    static const struct tcc_lib_host host = {.output = image_memory, .fail = image_failure};
-    struct tcc_object x = {
-        .refs = -1, .kind = TCC_OBJ_TENSOR, .t = {(void *)(uintptr_t)data, TCC_U8, 1, {(int64_t)size}}};
-    const struct tcc_object *in[] = {&x};
-    struct tcc_object *out[1] = {NULL};
-    struct tcc_lib_call call = {.host = &host, .nin = 1, .nout = 1, .in = in, .out = out};
+    static const struct tccdata_picture ways[] = {
+        {.channels = 3, .height = 9, .width = 14, .dtype = TCC_F32, .std = {1, 2, 3}},
+        {.channels = 1, .height = 40, .width = 31, .resize = 7, .last = 1, .dtype = TCC_U8}};
 
-    for (int i = 0; i < tccrt_nlibops; i++)
-        if (!strcmp(tccrt_libops[i].name, "image_decoder") && tccrt_libops[i].fn(&call) == TCC_OK && out[0])
-            read_all(out[0]->t.data, (size_t)tcr_elements(out[0]->t.dtype, out[0]->t.rank, out[0]->t.dims));
-    tccrt_object_unref(out[0]);
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        size_t n = tccdata_bytes(&ways[i]);
+        unsigned char *sample = calloc(1, n);
+
+        if (sample && !tccdata_decode(&ways[i], data, size, sample))
+            read_all(sample, n);
+        else if (sample && !*tccdata_error())
+            abort();
+        free(sample);
+    }
 }
 
 /* -- Settings ------------------------------------------------------------------------------------------------------ */

@@ -54,17 +54,19 @@ START_TEST(resample_as_pillow)
     struct data_request q = {.path = "small.png", .o = &o, .info = &bytes};
     struct data_picture p;
     int64_t dims[3], sum = 0;
-    uint8_t *x = malloc(20 * 24 * 3), *y = malloc((size_t)(sizes[_i].w * sizes[_i].h * 3));
+    uint8_t *x = malloc(20 * 24 * 3);
+    struct tccdata_pixels y;
 
     ck_assert_msg(data_picture_for(&q, &p, dims, error), "%s", error);
-    ck_assert(p.last && dims[0] == 20 && dims[1] == 24 && dims[2] == 3);
+    ck_assert(p.as.last && dims[0] == 20 && dims[1] == 24 && dims[2] == 3);
     read_picture(&p, "small.png", 0, NULL, x);
-    ck_assert(data_resample(x, 72, 24, 20, 3, y, sizes[_i].w, sizes[_i].h));
+    ck_assert_int_eq(tccdata_resize(&(struct tccdata_pixels){24, 20, 3, 72, x}, NULL, sizes[_i].w, sizes[_i].h, &y),
+                     TCC_OK);
     for (int64_t i = 0; i < sizes[_i].w * sizes[_i].h * 3; i++)
-        sum += y[i] * (i + 1) % 65521;
+        sum += y.data[i] * (i + 1) % 65521;
     ck_assert_int_eq(sum, sizes[_i].sum);
     free(x);
-    free(y);
+    tccdata_free(&y);
 }
 END_TEST
 
@@ -79,7 +81,7 @@ START_TEST(random_by_sample)
     int64_t dims[3];
 
     ck_assert_msg(data_picture_for(&q, &p, dims, error), "%s", error);
-    ck_assert(!p.last && dims[0] == 3 && dims[1] == 16 && dims[2] == 16);
+    ck_assert(!p.as.last && dims[0] == 3 && dims[1] == 16 && dims[2] == 16);
     read_picture(&p, "small.jpg", 11, &draw, a);
     read_picture(&p, "small.jpg", 11, &draw, b);
     ck_assert_mem_eq(a, b, sizeof a);

@@ -8,7 +8,7 @@
  *   data_zip      npz
  *   data_words    what stands in --data: the file, its reader, the options (readers.def, options.def)
  *   data_read     which reader takes a file; shards
- *   data_folder   folders of pictures;  data_image: one picture;  data_resample: its size
+ *   data_folder   folders of pictures;  data_image: one picture
  *   data_tar      archives of samples (webdataset)
  *   data_csv      tables (csv_int.h)
  *   data_encode   how a column's values become numbers of a row: dates, one number a category, logarithms, scales
@@ -25,6 +25,7 @@
 #ifndef TCCC_TOOLS_DATA_INT_H
 #define TCCC_TOOLS_DATA_INT_H
 
+#include "runtime/tccdata.h"
 #include "runtime/tccrt.h"
 #include "tools/run/model_int.h"
 
@@ -248,24 +249,14 @@ void data_release(struct data_array *a);
 
 /* -- Pictures */
 
-/* What becomes of pictures: channels x height x width (or channels last) of floats in [0, 1], normalised, or of
- * bytes. */
-struct data_picture {
-    int channels, height, width, resize;
-    bool last;                   /* channels are the last axis */
-    enum tcc_dtype dtype;        /* f32 or u8 */
-    unsigned augment;
-    float mean[DATA_CHANNELS], std[DATA_CHANNELS];
-};
+/* What becomes of pictures. augment: 1 << enum data_augment, in training. */
+struct data_picture { struct tccdata_picture as; unsigned augment; };
 /* The picture that the request's input takes; dims: of a row, 3. */
 bool data_picture_for(const struct data_request *q, struct data_picture *p, int64_t *dims, char *error);
 /* Decodes a file's bytes into a row. `sample` and draw: what is random; draw NULL: nothing. `name` is for messages. */
 bool data_picture_row(const struct data_picture *p, const char *name, const unsigned char *bytes, size_t size,
                       int64_t sample,
                       const struct data_draw *draw, void *to, char *error);
-/* Bilinear with a filter as wide as the scale, in fixed point: what Pillow does with u8[h, w, c], whose rows are
- * `stride` bytes apart. False: no memory. */
-bool data_resample(const uint8_t *from, size_t stride, int w, int h, int channels, uint8_t *to, int tw, int th);
 bool data_is_picture(const char *extension);                                /* of a file's name, without the dot */
 /* Is it an input that takes pictures (floats or bytes of rank 4), or class numbers (integers of rank 1)? */
 bool data_takes_pictures(const struct tccrt_value_info *info);

@@ -207,5 +207,5 @@ bool data_open_folder(struct data_request *q, struct data_array *out, bool *foun
     plain.means.n = plain.stds.n = 0;
     plain.table = NULL;
     own.o = &plain;
-    return data_from_source(&own, &f->source, f->picture.dtype, 4, dims, out, error);
+    return data_from_source(&own, &f->source, (enum tcc_dtype)f->picture.as.dtype, 4, dims, out, error);
 }

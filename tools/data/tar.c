@@ -268,7 +268,7 @@ static bool open_rows(struct tar *t, struct data_request *q, const char *extensi
         plain.table = NULL;
         plain.means.n = plain.stds.n = 0; /* they are normalised by channel already */
         if (data_picture_for(q, &t->picture, dims + 1, error))
-            return data_from_source(&own, &t->source, t->picture.dtype, 4, dims, out, error);
+            return data_from_source(&own, &t->source, (enum tcc_dtype)t->picture.as.dtype, 4, dims, out, error);
         tar_release(&t->source);
         return false;
     }

@@ -5,7 +5,7 @@
  * pixels of the result (of the source, where it is enlarged): rows first, then columns, both in fixed point with 22
  * bits.
  */
-#include "tools/data/data_int.h"
+#include "runtime/data/data_int.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -83,7 +83,7 @@ static void apply(const struct line *l, int out, int channels, const uint8_t *fr
         }
 }
 
-bool data_resample(const uint8_t *from, size_t stride, int w, int h, int channels, uint8_t *to, int tw, int th)
+bool tcr_resample(const uint8_t *from, size_t stride, int w, int h, int channels, uint8_t *to, int tw, int th)
 {
     struct line x = {0}, y = {0};
     size_t c = (size_t)channels;
