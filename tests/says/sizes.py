@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sizes and values of a run that an operator's text does not allow, each once wrong in silence or outside of memory: refused in words; and some that it allows."""
+"""Sizes and values of a run that an operator's text does not allow, each once wrong in silence or outside of memory: refused in words; and some that it allows; gradients of small pictures."""
 import numpy as np
-from says import T, agrees, h, model, refused
+from says import LEVELS, T, Wrong, agrees, close, h, model, refused
+
+import tccc
 
 MS = "com.microsoft"
 F = np.float32
@@ -57,11 +59,14 @@ def check_ends_beyond_any_size():
     agrees(*one("Slice", {"x": x, "s": L(-(1 << 63)), "e": L(3), "a": L(0), "t": L(1)}, "eat", {}, 13, {}), [x[:3]])
 
 
-def convolved(x, w, pad, stride=1, rate=1):
+def windows(x, k, pad, stride=1, rate=1):
     x = np.pad(x.astype(np.float64), [(0, 0), (0, 0), (pad, pad), (pad, pad)])
-    reach = (w.shape[2] - 1) * rate + 1
-    at = np.lib.stride_tricks.sliding_window_view(x, (reach, reach), (2, 3))[:, :, ::stride, ::stride, ::rate, ::rate]
-    return np.einsum("nchwij,kcij->nkhw", at, w)
+    reach = (k - 1) * rate + 1
+    return np.lib.stride_tricks.sliding_window_view(x, (reach, reach), (2, 3))[:, :, ::stride, ::stride, ::rate, ::rate]
+
+
+def convolved(x, w, pad, stride=1, rate=1):
+    return np.einsum("nchwij,kcij->nkhw", windows(x, w.shape[2], pad, stride, rate), w)
 
 
 def check_convolutions_below_their_windows():
@@ -77,3 +82,33 @@ def check_convolution_of_rows_made_twice():
     w, x = f(8, 8, 3, 3), f(1, 8, 12, 12)
     nodes = [h.make_node("Resize", ["x", "", "s"], ["u"], mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"), h.make_node("Conv", ["u", "w"], ["y"], pads=[1] * 4)]
     agrees(model(nodes, {"x": x}, {"y": T.FLOAT}, {"s": F([1, 1, 2, 2]), "w": w}, 17), {"x": x}, [convolved(x.repeat(2, 2).repeat(2, 3), w, 1)], tol=1e-3)
+
+
+def descends(channels, k, pad, rate, size, dims=None):
+    """A step of descent at rate 1 changes weights by their gradient."""
+    x, w = f(3, channels, *size), f(channels, channels, k, k) / k
+    y = convolved(x, w, pad, rate=rate)
+    t = f(*y.shape)
+    want = np.einsum("nchwij,nkhw->kcij", windows(x, k, pad, rate=rate), 2 / y.size * (y - t))
+    nodes = [h.make_node("Mul", ["x", "c"], ["xx"]), h.make_node("Conv", ["xx", "w"], ["y"], pads=[pad] * 4, dilations=[rate] * 2)]
+    m = model(nodes, {"x": x}, {"y": T.FLOAT}, {"w": w, "c": F(1)}, 17, dims={"x": dims} if dims else {})
+    for o in LEVELS:
+        step = tccc.train(m.SerializeToString(), loss="mse", optimizer="sgd:lr=1", threads=1, **o)
+        before = np.asarray(step.state_dict()["w"]).copy()
+        step(x, t)
+        got = before - np.asarray(step.state_dict()["w"])
+        if not close(got, want, 1e-3):
+            raise Wrong(f"{size} {dims} {o}: off by {abs(got - want).max()} of {abs(want).max()}")
+
+
+def check_gradient_of_3x3_at_rate_2_over_a_point():
+    for dims in (None, ["N", 32, 1, 1], ["N", 32, "H", "W"]):
+        descends(32, 3, 2, 2, (1, 1), dims)
+
+
+def check_gradient_of_5x5_over_7x1():
+    descends(16, 5, 2, 1, (7, 1))
+
+
+def check_gradient_of_7x7_over_2x2():
+    descends(16, 7, 3, 1, (2, 2))
