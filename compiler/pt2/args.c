@@ -10,7 +10,7 @@
 
 json_t *pt2_arg(struct pt2 *p, const char *name, const char **kind)
 {
-    json_t *inputs = js_array(p->node, "inputs");
+    json_t *inputs = js_array(p->at.node, "inputs");
     for (size_t k = 0; k < json_array_size(inputs); k++) {
         json_t *input = json_array_get(inputs, k), *value;
         const char *called = js_string(input, "name");
@@ -104,7 +104,7 @@ static struct ir_value *tensor_named(struct pt2 *p, const char *argument, const 
 
 static int position_of(const struct pt2 *p, const char *name)
 {
-    const char *first = js_string(json_array_get(js_array(p->node, "inputs"), 0), "name");
+    const char *first = js_string(json_array_get(js_array(p->at.node, "inputs"), 0), "name");
     return !first || strcmp(first, name) != 0;
 }
 
@@ -178,7 +178,7 @@ static struct pt2_value *number_named(struct pt2 *p, json_t **value)
     if (strcmp(kind, "as_name"))
         return NULL;
     struct pt2_value *v = json_is_string(inner) ? pt2_lookup(p, json_string_value(inner)) : NULL;
-    p->reads = p->reads || (v && v->read);
+    p->at.reads = p->at.reads || (v && v->read);
     return v;
 }
 

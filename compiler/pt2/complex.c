@@ -33,7 +33,7 @@ bool pt2_meta_complex(const json_t *meta)
 
 static json_t *argument(const struct pt2 *p, size_t k)
 {
-    return json_object_get(json_array_get(js_array(p->node, "inputs"), k), "arg");
+    return json_object_get(json_array_get(js_array(p->at.node, "inputs"), k), "arg");
 }
 
 static bool named_complex(struct pt2 *p, const char *name)
@@ -63,7 +63,7 @@ static bool is_complex(struct pt2 *p, json_t *argument)
 
 bool pt2_is_complex(struct pt2 *p, const char *name)
 {
-    json_t *inputs = js_array(p->node, "inputs"), *input;
+    json_t *inputs = js_array(p->at.node, "inputs"), *input;
     size_t k;
     json_array_foreach(inputs, k, input)
     {
@@ -82,7 +82,7 @@ bool pt2_out_complex(struct pt2 *p, int k)
 
 bool pt2_reads_complex(struct pt2 *p)
 {
-    size_t n = json_array_size(js_array(p->node, "inputs"));
+    size_t n = json_array_size(js_array(p->at.node, "inputs"));
     bool any = false;
     for (size_t k = 0; k < n; k++)
         any = any || is_complex(p, argument(p, k));
@@ -115,12 +115,12 @@ static const struct complex_row *find(const struct aten_row *row)
 static struct ir_value **build_parts(struct pt2 *p, const struct aten_row *row, enum pt2_part first,
                                      enum pt2_part others)
 {
-    struct ir_value **outs = p->outs, **made = IR_NEWN(p->ctx, p->nouts + 1, struct ir_value *);
+    struct ir_value **outs = p->at.outs, **made = IR_NEWN(p->ctx, p->nouts + 1, struct ir_value *);
     p->part[0] = first;
     p->part[1] = others;
-    p->outs = made;
+    p->at.outs = made;
     bool fine = row->build(p);
-    p->outs = outs;
+    p->at.outs = outs;
     p->part[0] = p->part[1] = PT2_WHOLE;
     return fine ? made : NULL;
 }
@@ -132,7 +132,7 @@ static bool set_pairs(struct pt2 *p, struct ir_value **re, struct ir_value **im)
         if (re[k] && im[k] && !pt2_out_complex(p, k))
             return imp_unsupported(p->im, "a conversion from complex numbers to real ones");
         if (re[k] && im[k])
-            fine = (p->outs[k] = pt2_pair(p, re[k], im[k])) != NULL;
+            fine = (p->at.outs[k] = pt2_pair(p, re[k], im[k])) != NULL;
     }
     return fine;
 }
@@ -171,8 +171,8 @@ static bool build_product(struct pt2 *p, const struct aten_row *row)
     if (!bc || !ac[0] || !bd[0] || !ad[0] || !bc[0])
         return false;
     struct ir_value *sum = imp_bin(p->im, IR_add, ad[0], bc[0]);
-    p->outs[0] = pt2_pair(p, imp_bin(p->im, IR_sub, ac[0], bd[0]), sum);
-    return p->outs[0] != NULL;
+    p->at.outs[0] = pt2_pair(p, imp_bin(p->im, IR_sub, ac[0], bd[0]), sum);
+    return p->at.outs[0] != NULL;
 }
 
 bool pt2_parts_of(struct pt2 *p, const char *name, struct ir_value *part[2])
@@ -202,9 +202,9 @@ static bool divide(struct pt2 *p, struct ir_value *a, struct ir_value *b, struct
     d = imp_bin(im, IR_div, d, most);
     struct ir_value *imaginary =
         imp_formula(im, b ? "(y * z - x * u) / (z * z + u * u)" : "-(x * u) / (z * z + u * u)", a, b, c, d);
-    p->outs[0] = pt2_pair(
+    p->at.outs[0] = pt2_pair(
         p, imp_formula(im, b ? "(x * z + y * u) / (z * z + u * u)" : "x * z / (z * z + u * u)", a, b, c, d), imaginary);
-    return p->outs[0] != NULL;
+    return p->at.outs[0] != NULL;
 }
 
 bool aten_complex_div(struct pt2 *p)

@@ -85,8 +85,8 @@ void pt2_core_note(struct pt2 *p, json_t *node)
     if (!p->im->train || !p->core.is || p->core.write || !was_write(node))
         return;
     bool select = target && strstr(target, "aten.where"); /* elements of what was there, where nothing is written */
-    bool lost = is_made(operand_at(p, node, 0), !p->no_gradient);
-    if (p->no_gradient && select)
+    bool lost = is_made(operand_at(p, node, 0), !p->at.no_gradient);
+    if (p->at.no_gradient && select)
         lost = is_made(operand_at(p, node, 1), false) || is_made(operand_at(p, node, 2), false);
     if (lost) {
         const char *line = pt2_line(p->im);

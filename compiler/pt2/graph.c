@@ -22,19 +22,19 @@ static uint32_t slot_of(const struct pt2_scope *s, const char *key)
 
 void pt2_push_scope(struct pt2 *p, struct pt2_scope *s, json_t *graph)
 {
-    *s = (struct pt2_scope){.outer = p->scope, .graph = graph, .room = 64};
+    *s = (struct pt2_scope){.outer = p->at.scope, .graph = graph, .room = 64};
     s->slots = IR_NEWN(p->ctx, s->room, struct pt2_value *);
-    p->scope = s;
+    p->at.scope = s;
 }
 
 void pt2_pop_scope(struct pt2 *p)
 {
-    p->scope = p->scope->outer;
+    p->at.scope = p->at.scope->outer;
 }
 
 struct pt2_value *pt2_bind(struct pt2 *p, const char *name)
 {
-    struct pt2_scope *s = p->scope;
+    struct pt2_scope *s = p->at.scope;
     const char *key = ir_intern(p->ctx, name);
     if (s->count * 2 >= s->room) {
         struct pt2_scope old = *s;
@@ -58,7 +58,7 @@ struct pt2_value *pt2_bind(struct pt2 *p, const char *name)
 /* A graph sees its own names only: what it takes from outside are its operands. */
 struct pt2_value *pt2_lookup(struct pt2 *p, const char *name)
 {
-    return p->scope->slots[slot_of(p->scope, ir_intern(p->ctx, name))];
+    return p->at.scope->slots[slot_of(p->at.scope, ir_intern(p->ctx, name))];
 }
 
 const char *pt2_name_of(json_t *argument)
@@ -157,7 +157,7 @@ enum ir_tri pt2_row_major(struct pt2 *p, const json_t *meta)
 
 json_t *pt2_meta(struct pt2 *p, const char *name)
 {
-    return js_object(js_object(p->scope->graph, "tensor_values"), name);
+    return js_object(js_object(p->at.scope->graph, "tensor_values"), name);
 }
 
 /* -- Rows */
@@ -232,7 +232,7 @@ const struct aten_row *pt2_row_in_place(struct pt2 *p, const char *target)
 /* Output k of the node: lists count by element. */
 static json_t *output(const struct pt2 *p, int k)
 {
-    json_t *outputs = js_array(p->node, "outputs"), *value;
+    json_t *outputs = js_array(p->at.node, "outputs"), *value;
     for (size_t i = 0; i < json_array_size(outputs); i++) {
         json_t *o = json_array_get(outputs, i);
         js_union(o, &value);
@@ -266,7 +266,7 @@ int pt2_nouts(const struct pt2 *p)
 
 bool pt2_makes(const struct pt2 *p, int k)
 {
-    return !p->instead || p->instead_index == k;
+    return !p->at.instead || p->at.instead_index == k;
 }
 
 /* The names that a part of the graph reads. */
@@ -281,7 +281,7 @@ static void add_names(struct pt2 *p, json_t *item, int depth)
         json_object_foreach(item, key, value)
         {
             if (json_is_string(value) && (!strcmp(key, "name") || !strcmp(key, "as_name")))
-                VEC_PUSH(p->ctx, p->scope->used, ir_intern(p->ctx, json_string_value(value)));
+                VEC_PUSH(p->ctx, p->at.scope->used, ir_intern(p->ctx, json_string_value(value)));
             else
                 add_names(p, value, depth + 1);
         }
@@ -298,7 +298,7 @@ static int by_address(const void *a, const void *b)
 bool pt2_wants(struct pt2 *p, int k)
 {
     const char *name = k < p->nouts ? pt2_out_name(p, k) : NULL, *key;
-    struct pt2_scope *s = p->scope;
+    struct pt2_scope *s = p->at.scope;
     json_t *nodes = js_array(s->graph, "nodes"), *node;
     size_t i;
     if (!s->used.n) {
@@ -348,18 +348,18 @@ bool pt2_out(struct pt2 *p, int k, struct ir_value *v)
     if (k >= p->nouts)
         return true;
     enum tcc_dtype d = pt2_out_type(p, k);
-    if (!p->instead && d != TCC_NONE && ir_is_tensor(v->type))
+    if (!p->at.instead && d != TCC_NONE && ir_is_tensor(v->type))
         v = imp_cast(p->im, v, d);
-    if (!v || (!p->instead && ir_is_tensor(v->type) && !as_recorded(p, k, v)))
+    if (!v || (!p->at.instead && ir_is_tensor(v->type) && !as_recorded(p, k, v)))
         return false;
-    p->outs[k] = v;
+    p->at.outs[k] = v;
     return true;
 }
 
 bool pt2_out_e(struct pt2 *p, int k, ir_expr e)
 {
     if (e && k < p->nouts)
-        p->out_exprs[k] = e;
+        p->at.out_exprs[k] = e;
     return e != NULL;
 }
 
@@ -389,7 +389,7 @@ static const char *unasked(struct pt2 *p)
 {
     static const char *const placed[] = {"device",       "layout",    "pin_memory",  "memory_format",
                                          "non_blocking", "generator", "is_coalesced"};
-    json_t *inputs = js_array(p->node, "inputs"), *value;
+    json_t *inputs = js_array(p->at.node, "inputs"), *value;
     for (size_t k = 0; k < json_array_size(inputs) && k < 256; k++) {
         json_t *input = json_array_get(inputs, k);
         const char *name = js_string(input, "name"), *kind = js_union(json_object_get(input, "arg"), &value);
@@ -405,14 +405,14 @@ static const char *unasked(struct pt2 *p)
 bool pt2_build(struct pt2 *p, const struct aten_row *row, json_t *node, int nouts)
 {
     struct imp *im = p->im;
-    json_t *outer_node = p->node;
+    json_t *outer_node = p->at.node;
     const struct aten_row *outer_row = p->row;
     int outer_nouts = p->nouts;
     uint64_t outer_asked[4];
     struct ir_where where = im->b.where;
     int refusals = im->refusals.n, errors = ir_nerrors(p->ctx);
     memcpy(outer_asked, p->asked, sizeof outer_asked);
-    p->node = node;
+    p->at.node = node;
     p->row = row;
     p->nouts = nouts;
     memset(p->asked, 0, sizeof p->asked);
@@ -422,7 +422,7 @@ bool pt2_build(struct pt2 *p, const struct aten_row *row, json_t *node, int nout
     bool fine = !(row->flags & ATEN_PAIRS) && (pt2_reads_complex(p) || pt2_out_complex(p, 0))
                     ? pt2_complex_build(p, row)
                     : row->build(p);
-    const char *rest = fine && !p->instead ? unasked(p) : NULL;
+    const char *rest = fine && !p->at.instead ? unasked(p) : NULL;
     if (rest)
         fine = imp_unsupported(im, "argument '%s'", rest);
     if (!fine && !im->again && im->refusals.n == refusals && ir_nerrors(p->ctx) == errors)
@@ -430,7 +430,7 @@ bool pt2_build(struct pt2 *p, const struct aten_row *row, json_t *node, int nout
     fine = fine && im->refusals.n == refusals && ir_nerrors(p->ctx) == errors;
     im->b.where = where;
     im->refused = false;
-    p->node = outer_node;
+    p->at.node = outer_node;
     p->row = outer_row;
     p->nouts = outer_nouts;
     memcpy(p->asked, outer_asked, sizeof p->asked);
@@ -487,8 +487,8 @@ static bool refuse_unknown(struct pt2 *p, json_t *node)
     struct ir_nearest near = {.word = word, .length = dot ? (size_t)(dot - word) : 0};
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
         ir_nearest_try(&near, rows[k].name);
-    json_t *outer = p->node;
-    p->node = node;
+    json_t *outer = p->at.node;
+    p->at.node = node;
     const char *name = strchr(where.op, '.'), *words = word != where.op ? absent_words(p, word) : NULL,
                *why = words ? ir_internf(p->ctx, "unsupported operator: %s", words)
                             : ir_internf(p->ctx, "unsupported operator%s", ir_did_you_mean(p->ctx, &near));
@@ -497,7 +497,7 @@ static bool refuse_unknown(struct pt2 *p, json_t *node)
                          (int)(name - where.op), where.op, (int)strcspn(name + 1, "."), name + 1);
     VEC_PUSH(p->ctx, im->refusals,
              (struct imp_refusal){.node = where.node, .op = where.op, .why = why, .line = pt2_line(im), .count = 1});
-    p->node = outer;
+    p->at.node = outer;
     return false;
 }
 
@@ -528,7 +528,7 @@ static bool bind_outputs(struct pt2 *p, json_t *node, const struct aten_row *row
         v->e = exprs[k];
         v->refused = refused || (!outs[k] && !exprs[k]);
         v->number = !pt2_meta(p, name);
-        v->read = v->number && p->reads;
+        v->read = v->number && p->at.reads;
         v->complex = pt2_out_complex(p, k);
         v->node = node;
         v->index = k;
@@ -546,14 +546,14 @@ static bool write_in_place(struct pt2 *p, json_t *node, int n, bool *refused)
 {
     struct pt2_value *self = pt2_first_operand(p, node, 0);
     int errors = ir_nerrors(p->ctx), refusals = p->im->refusals.n;
-    if (!self || n != 1 || !p->outs[0] || !pt2_write(p, self, p->outs[0])) {
+    if (!self || n != 1 || !p->at.outs[0] || !pt2_write(p, self, p->at.outs[0])) {
         *refused = p->im->refusals.n > refusals;
         p->im->refused = false;
         if (ir_nerrors(p->ctx) > errors)
             return false;
         return *refused || imp_bad(p->im, "writes to something that is no tensor");
     }
-    p->outs[0] = pt2_read(p, self);
+    p->at.outs[0] = pt2_read(p, self);
     return true;
 }
 
@@ -562,20 +562,20 @@ static bool import_node(struct pt2 *p, json_t *node)
     const char *target = target_of(node);
     const struct aten_row *custom = pt2_custom(p, target), *row = custom ? custom : pt2_row(target);
     const struct aten_row *in_place = row ? NULL : pt2_row_in_place(p, target);
-    const struct pt2 outer = *p;
+    const struct pt2_at outer = p->at;
     if (in_place && in_place->flags & ATEN_VIEW && !(in_place->flags & (ATEN_COPIES | ATEN_KEEPS | ATEN_PASSES))) {
         row = in_place; /* another view of `self`, by the name that the program goes on with */
         in_place = NULL;
     }
-    p->node = node;
-    p->made = NULL;
-    p->reads = false;
-    p->in_place = in_place != NULL;
-    p->no_gradient = pt2_core_stops(p, node) || outer.no_gradient;
+    p->at.node = node;
+    p->at.made = NULL;
+    p->at.reads = false;
+    p->at.in_place = in_place != NULL;
+    p->at.no_gradient = pt2_core_stops(p, node) || outer.no_gradient;
     pt2_core_note(p, node);
     int n = count_outputs(p), errors = ir_nerrors(p->ctx);
-    struct ir_value **outs = p->outs = IR_NEWN(p->ctx, n + 1, struct ir_value *);
-    ir_expr *exprs = p->out_exprs = IR_NEWN(p->ctx, n + 1, ir_expr);
+    struct ir_value **outs = p->at.outs = IR_NEWN(p->ctx, n + 1, struct ir_value *);
+    ir_expr *exprs = p->at.out_exprs = IR_NEWN(p->ctx, n + 1, ir_expr);
     p->im->b.where = where_of(p, node);
     bool refused = reads_refused(p, json_object_get(node, "inputs"), 0);
     if (++p->im->nodes > IMP_MAX_NODES)
@@ -588,13 +588,7 @@ static bool import_node(struct pt2 *p, json_t *node)
         return false;
     bool fine = ir_nerrors(p->ctx) == errors && !p->im->again &&
                 bind_outputs(p, node, row ? row : in_place, n, outs, exprs, refused, in_place != NULL);
-    p->node = outer.node;
-    p->made = outer.made;
-    p->outs = outer.outs;
-    p->out_exprs = outer.out_exprs;
-    p->no_gradient = outer.no_gradient;
-    p->reads = outer.reads;
-    p->in_place = outer.in_place;
+    p->at = outer;
     return fine;
 }
 

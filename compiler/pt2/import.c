@@ -210,7 +210,7 @@ static bool read_user_input(struct pt2 *p, struct input *in, json_t *argument)
     const char *kind = js_union(argument, &value);
     if (!kind || strcmp(kind, "as_sym_int"))
         return imp_unsupported(p->im, "input '%s' of kind %s", in->name, kind ? kind : "unknown");
-    in->number = pt2_meta_size(p, js_object(js_object(p->scope->graph, "sym_int_values"), in->name));
+    in->number = pt2_meta_size(p, js_object(js_object(p->at.scope->graph, "sym_int_values"), in->name));
     if (!in->number)
         return imp_unsupported(p->im, "input '%s' is an integer that is written in no known way", in->name);
     in->type = ir_scalar_type(p->ctx, TCC_I64);
@@ -319,7 +319,7 @@ static bool bind_input(struct pt2 *p, const struct input *in, ir_type pinned)
 
 static bool make_inputs(struct pt2 *p, const struct frontend_options *o, json_t *written)
 {
-    json_t *inputs = js_array(p->scope->graph, "inputs"),
+    json_t *inputs = js_array(p->at.scope->graph, "inputs"),
            *specs = js_array(js_object(module_of(p), "signature"), "input_specs");
     size_t n = json_array_size(inputs);
     struct input *in = IR_NEWN(p->ctx, n + 1, struct input);
@@ -379,7 +379,7 @@ static bool add_output(struct pt2 *p, struct outputs *to, const char *name, stru
 static struct pt2_value *memory_named(struct pt2 *p, json_t *signature, const char *list, const char *key,
                                       const char *wanted)
 {
-    json_t *specs = js_array(signature, list), *inputs = js_array(p->scope->graph, "inputs"), *value;
+    json_t *specs = js_array(signature, list), *inputs = js_array(p->at.scope->graph, "inputs"), *value;
     for (size_t k = 0; wanted && k < json_array_size(specs) && k < json_array_size(inputs); k++) {
         js_union(json_array_get(specs, k), &value);
         const char *name = pt2_name_of(json_array_get(inputs, k)), *outer = js_string(value, key);
@@ -435,7 +435,7 @@ static bool leave_memory(struct pt2 *p, struct outputs *to)
 static bool make_outputs(struct pt2 *p, struct pt2_value **outs)
 {
     json_t *specs = js_array(js_object(module_of(p), "signature"), "output_specs");
-    size_t n = json_array_size(js_array(p->scope->graph, "outputs"));
+    size_t n = json_array_size(js_array(p->at.scope->graph, "outputs"));
     struct outputs to = {0};
     if (json_array_size(specs) != n)
         return imp_bad(p->im, "its outputs and their specifications differ in number");
@@ -461,7 +461,7 @@ static bool import_func(struct imp *im, const struct frontend_options *o)
     im->b = (struct ir_builder){.ctx = im->ctx, .func = im->func, .block = im->func->body, .where = p->archive->where};
     p->eval = im->training && !im->train;
     p->mutated.n = p->memory.n = p->depth = 0;
-    p->scope = NULL;
+    p->at.scope = NULL;
     p->autocast = TCC_NONE;
     if (im->train) {
         memset(&p->signs, 0, sizeof p->signs);

@@ -50,7 +50,7 @@ static enum ir_tri same_strides(struct pt2 *p, const json_t *a, const json_t *b)
 /* Does the node ask for a copy in any case (to)? */
 static bool copies(struct pt2 *p)
 {
-    json_t *inputs = js_array(p->node, "inputs"), *value;
+    json_t *inputs = js_array(p->at.node, "inputs"), *value;
     for (size_t k = 0; k < json_array_size(inputs); k++) {
         const char *name = js_string(json_array_get(inputs, k), "name");
         js_union(json_object_get(json_array_get(inputs, k), "arg"), &value);
@@ -110,10 +110,10 @@ void pt2_bind_memory(struct pt2 *p, struct pt2_value *v, const struct aten_row *
 {
     const int sharing = ATEN_VIEW | ATEN_SHARES | ATEN_KEEPS | ATEN_PASSES;
     bool looks = in_place || (row && row->flags & sharing);
-    struct pt2_value *operand = looks ? pt2_first_operand(p, p->node, v->index) : NULL;
+    struct pt2_value *operand = looks ? pt2_first_operand(p, p->at.node, v->index) : NULL;
     if (row && row->flags & ATEN_CALLS) {
         if (!v->number)
-            pt2_look_at(v, p->made[v->index]);
+            pt2_look_at(v, p->at.made[v->index]);
         return;
     }
     if (operand && in_place) {
@@ -122,7 +122,7 @@ void pt2_bind_memory(struct pt2 *p, struct pt2_value *v, const struct aten_row *
     }
     if (operand)
         share(p, v, row, operand);
-    v->cuts = p->no_gradient;
+    v->cuts = p->at.no_gradient;
     if (v->cuts)
         v->v = pt2_without_gradient(p, v->v);
 }
@@ -139,20 +139,16 @@ static struct ir_value *view_of(struct pt2 *p, struct pt2_value *v, struct ir_va
 {
     if (!v->row)
         return operand;
-    const struct pt2 before = *p;
-    p->instead = v->of;
-    p->instead_v = operand;
-    p->instead_index = v->index;
-    p->scope = v->scope;
-    p->outs = IR_NEWN(p->ctx, v->count, struct ir_value *);
-    p->out_exprs = IR_NEWN(p->ctx, v->count, ir_expr);
-    struct ir_value *result = pt2_build(p, v->row, v->node, v->count) ? p->outs[v->index] : NULL;
-    p->instead = before.instead;
-    p->instead_v = before.instead_v;
-    p->instead_index = before.instead_index;
-    p->scope = before.scope;
-    p->outs = before.outs;
-    p->out_exprs = before.out_exprs;
+    struct pt2_at before = p->at;
+    p->at.instead = v->of;
+    p->at.instead_v = operand;
+    p->at.instead_index = v->index;
+    p->at.scope = v->scope;
+    p->at.outs = IR_NEWN(p->ctx, v->count, struct ir_value *);
+    p->at.out_exprs = IR_NEWN(p->ctx, v->count, ir_expr);
+    struct ir_value *result = pt2_build(p, v->row, v->node, v->count) ? p->at.outs[v->index] : NULL;
+    before.reads = p->at.reads;
+    p->at = before;
     return v->cuts ? pt2_without_gradient(p, result) : result;
 }
 
@@ -168,8 +164,8 @@ static bool is_certain(struct pt2 *p, const struct pt2_value *memory)
 
 struct ir_value *pt2_read(struct pt2 *p, struct pt2_value *v)
 {
-    if (v == p->instead)
-        return p->instead_v;
+    if (v == p->at.instead)
+        return p->at.instead_v;
     if (v->refused || !is_certain(p, pt2_memory(v)))
         return v->refused ? v->v : NULL;
     if (!v->of)
@@ -290,7 +286,7 @@ bool pt2_write(struct pt2 *p, struct pt2_value *v, struct ir_value *to)
     struct pt2_value *memory = pt2_memory(v);
     if (memory->unwritable)
         return imp_unsupported(p->im, "a write to %s", memory->unwritable);
-    if (!spoil_others(p, memory) || !write(p, v, to, !p->no_gradient))
+    if (!spoil_others(p, memory) || !write(p, v, to, !p->at.no_gradient))
         return false;
     for (int k = 0; k < p->mutated.n; k++) {
         if (p->mutated.at[k] == memory)

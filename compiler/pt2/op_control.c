@@ -128,7 +128,7 @@ static bool give(struct pt2 *p, size_t n, struct ir_value *const *v)
 /* The arguments of higher-order ops stand in the archive without names. */
 static void name_arguments(struct pt2 *p, const char *const *names)
 {
-    json_t *inputs = js_array(p->node, "inputs");
+    json_t *inputs = js_array(p->at.node, "inputs");
     for (size_t k = 0; k < json_array_size(inputs) && names[k]; k++) {
         json_t *input = json_array_get(inputs, k);
         const char *name = js_string(input, "name");
@@ -353,8 +353,8 @@ bool aten_wrap(struct pt2 *p)
     struct subgraph g = {0};
     struct operands *in = IR_NEW(p->ctx, struct operands);
     struct ir_value *outs[MAX_VALUES];
-    json_t *inputs = js_array(p->node, "inputs"), *value;
-    bool outer = p->no_gradient;
+    json_t *inputs = js_array(p->at.node, "inputs"), *value;
+    bool outer = p->at.no_gradient;
     enum tcc_dtype outer_autocast = p->autocast;
     int seen = 0; /* of autocast's arguments (device, dtype, enabled, cache) the truth values */
     memset(p->asked, 0xff, sizeof p->asked);
@@ -366,7 +366,7 @@ bool aten_wrap(struct pt2 *p)
             g.nin = json_array_size(js_array(g.graph, "inputs"));
             g.nout = json_array_size(js_array(g.graph, "outputs"));
         } else if (!g.graph && p->row->arg) {
-            p->no_gradient = json_is_false(value);
+            p->at.no_gradient = json_is_false(value);
         } else if (!g.graph && kind && !strcmp(kind, "as_scalar_type")) {
             p->autocast = pt2_dtype(json_integer_value(value));
         } else if (!g.graph && kind && !strcmp(kind, "as_bool") && !seen++) {
@@ -383,9 +383,9 @@ bool aten_wrap(struct pt2 *p)
     }
     struct pt2_value **made = IR_NEWN(p->ctx, g.nout + 1, struct pt2_value *);
     bool fine = g.graph && g.nin < MAX_VALUES && g.nout < MAX_VALUES && call(p, &g, in, outs, made);
-    p->no_gradient = outer;
+    p->at.no_gradient = outer;
     p->autocast = outer_autocast;
-    p->made = made;
+    p->at.made = made;
     for (size_t k = 0; k < g.nout && fine; k++) /* a size that the graph computes stays one */
         fine = made[k]->number && made[k]->e ? pt2_out_e(p, (int)k, made[k]->e) : pt2_out(p, (int)k, outs[k]);
     return fine;

@@ -373,7 +373,7 @@ bool aten_item(struct pt2 *p)
 {
     struct ir_value *x = pt2_need(p, "self");
     ir_expr e;
-    p->reads = true;
+    p->at.reads = true;
     if (!x)
         return false;
     if (tcc_is_int(imp_dtype(x)))
@@ -384,7 +384,7 @@ bool aten_item(struct pt2 *p)
 /* Checks that PyTorch makes while it traces, or that the run makes anyway. */
 bool aten_nothing(struct pt2 *p)
 {
-    json_t *inputs = js_array(p->node, "inputs"), *input;
+    json_t *inputs = js_array(p->at.node, "inputs"), *input;
     size_t k;
     json_array_foreach(inputs, k, input) if (js_string(input, "name")) pt2_ignore(p, js_string(input, "name"));
     return true;
@@ -400,7 +400,7 @@ bool aten_assert(struct pt2 *p)
     const char *message = pt2_s(p, "assert_msg", "an assertion of the program does not hold");
     const struct ir_tensor *known = holds ? ir_const_of(holds) : NULL;
     struct pt2_check check = {p->im->b.where, holds, message};
-    if (holds && !(number && !p->reads) && !(known && known->nelems == 1 && *(const bool *)ir_tensor_at(known, 0)))
+    if (holds && !(number && !p->at.reads) && !(known && known->nelems == 1 && *(const bool *)ir_tensor_at(known, 0)))
         VEC_PUSH(p->ctx, p->checks, check);
     return holds != NULL;
 }
@@ -432,7 +432,7 @@ static ir_expr integer_of(struct pt2 *p, const char *name)
 
 static const char *operand_name(struct pt2 *p, size_t k)
 {
-    return js_string(json_array_get(js_array(p->node, "inputs"), k), "name");
+    return js_string(json_array_get(js_array(p->at.node, "inputs"), k), "name");
 }
 
 bool aten_number2(struct pt2 *p)

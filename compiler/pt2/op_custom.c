@@ -93,8 +93,8 @@ static bool add_argument(struct pt2 *p, struct arguments *a, const char *name)
 
 static bool build(struct pt2 *p)
 {
-    const struct ir_custom *x = find(p, js_string(p->node, "target"));
-    json_t *inputs = js_array(p->node, "inputs");
+    const struct ir_custom *x = find(p, js_string(p->at.node, "target"));
+    json_t *inputs = js_array(p->at.node, "inputs");
     struct arguments a = {0};
     for (size_t k = 0; k < json_array_size(inputs); k++) {
         const char *name = js_string(json_array_get(inputs, k), "name");

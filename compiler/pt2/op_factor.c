@@ -697,7 +697,7 @@ bool aten_make_token(struct pt2 *p)
  * tokens. */
 bool aten_with_effects(struct pt2 *p)
 {
-    json_t *inputs = js_array(p->node, "inputs"), *value;
+    json_t *inputs = js_array(p->at.node, "inputs"), *value;
     const char *kind = js_union(json_object_get(json_array_get(inputs, 1), "arg"), &value);
     const char *target = kind && json_is_string(value) ? json_string_value(value) : "";
     memset(p->asked, 0xff, sizeof p->asked);

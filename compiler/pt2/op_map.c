@@ -83,7 +83,7 @@ static bool pair_of(struct pt2 *p, const char *first, const char *second, enum t
     bool an, bn = false;
     pair->a = pt2_operand(p, first, &an);
     pair->b = pair->a ? pt2_operand(p, second, &bn) : NULL;
-    return unify(p, pair, an, bn, p->in_place ? TCC_NONE : type, factors);
+    return unify(p, pair, an, bn, p->at.in_place ? TCC_NONE : type, factors);
 }
 
 bool pt2_pair_of(struct pt2 *p, const char *first, const char *second, enum tcc_dtype type, struct pt2_operands *pair)
@@ -383,11 +383,11 @@ bool aten_clamp(struct pt2 *p)
 {
     struct ir_value *x = pt2_need(p, "self");
     bool number = false, number_too = false;
-    for (int k = 0; k < 2 && x && p->in_place; k++) {
+    for (int k = 0; k < 2 && x && p->at.in_place; k++) {
         struct ir_value *bound = pt2_operand(p, k ? "max" : "min", &number);
         x = bound && !number ? imp_cast(p->im, x, pt2_promote(x, false, bound, false)) : x;
     }
-    enum tcc_dtype d = x && p->in_place ? imp_dtype(x) : pt2_out_type(p, 0), wide = tcc_small_float(d) ? TCC_F32 : d;
+    enum tcc_dtype d = x && p->at.in_place ? imp_dtype(x) : pt2_out_type(p, 0), wide = tcc_small_float(d) ? TCC_F32 : d;
     struct ir_value *low = x ? bound_of(p, "min", d, &number) : NULL,
                     *high = x ? bound_of(p, "max", d, &number_too) : NULL;
     if (!x)

@@ -71,7 +71,7 @@ static struct ir_value *inferred(struct pt2 *p, struct imp_batch_norm b)
 
 static bool write_statistics(struct pt2 *p, const char *name, struct ir_value *v)
 {
-    json_t *inputs = js_array(p->node, "inputs");
+    json_t *inputs = js_array(p->at.node, "inputs");
     for (size_t k = 0; k < json_array_size(inputs); k++) {
         const char *called = js_string(json_array_get(inputs, k), "name");
         if (called && !strcmp(called, name))

@@ -59,7 +59,7 @@ static struct ir_value *as_it_lies(struct pt2 *p, struct ir_value *x, const json
 /* What is known of the memory that the node's first operand lies in, and its value. NULL after a message. */
 static struct ir_value *memory_of_operand(struct pt2 *p, const json_t **meta)
 {
-    struct pt2_value *operand = pt2_first_operand(p, p->node, 0), *memory = operand ? pt2_memory(operand) : NULL;
+    struct pt2_value *operand = pt2_first_operand(p, p->at.node, 0), *memory = operand ? pt2_memory(operand) : NULL;
     *meta = memory && memory->scope ? js_object(js_object(memory->scope->graph, "tensor_values"), memory->name) : NULL;
     if (!*meta || !pt2_given(p, "self"))
         return imp_unsupported(p->im, "an operand whose strides are not recorded"), NULL;
@@ -71,7 +71,7 @@ static ir_expr first_place(struct pt2 *p)
 {
     if (pt2_given(p, "storage_offset"))
         return pt2_e(p, "storage_offset", 0);
-    struct pt2_value *operand = pt2_first_operand(p, p->node, 0);
+    struct pt2_value *operand = pt2_first_operand(p, p->at.node, 0);
     const json_t *meta = operand ? pt2_meta(p, operand->name) : NULL;
     return meta ? pt2_meta_size(p, json_object_get(meta, "storage_offset")) : NULL;
 }
@@ -118,7 +118,7 @@ bool aten_resize(struct pt2 *p)
 /* What the exporter saw: the program may have gone one way or the other by it. */
 bool aten_is_contiguous(struct pt2 *p)
 {
-    json_t *operand = json_object_get(json_array_get(js_array(p->node, "inputs"), 0), "arg");
+    json_t *operand = json_object_get(json_array_get(js_array(p->at.node, "inputs"), 0), "arg");
     const char *name = pt2_name_of(operand);
     json_t *meta = name ? pt2_meta(p, name) : NULL;
     if (!pt2_need(p, "self"))
@@ -201,7 +201,7 @@ bool aten_as_strided_scatter(struct pt2 *p)
     if (!lie_apart(p))
         return imp_unsupported(p->im, "writes to elements that may lie in one place");
     struct ir_value *x = pt2_need(p, "self"), *src = x ? pt2_need(p, "src") : NULL;
-    struct pt2_value *operand = pt2_first_operand(p, p->node, 0);
+    struct pt2_value *operand = pt2_first_operand(p, p->at.node, 0);
     int64_t perm[TCC_MAX_RANK], back[TCC_MAX_RANK];
     ir_expr dims[TCC_MAX_RANK];
     struct ir_value *flat = src && operand ? as_it_lies(p, x, pt2_meta(p, operand->name), perm) : NULL,

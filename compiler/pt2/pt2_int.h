@@ -111,28 +111,33 @@ struct pt2_scope {
     struct pt2_value **slots;
 };
 
+/* The node at hand, in the graph at hand. */
+struct pt2_at {
+    struct pt2_scope *scope;
+    json_t *node;
+    struct ir_value **outs;
+    ir_expr *out_exprs;
+    struct pt2_value **made;   /* by a node that calls a graph where it stands: what its results are names of */
+    bool no_gradient;          /* in a graph in which none is recorded */
+    bool in_place;             /* the node writes its result to its first operand */
+    bool reads;                /* the node takes elements of tensors as numbers, or such numbers */
+    struct pt2_value *instead; /* a view is made again of `instead_v`, not of this operand's value */
+    struct ir_value *instead_v;
+    int instead_index;         /* of its node's results this one is made */
+};
+
 struct pt2 {
     struct imp builder; /* first: builders' callbacks get this one */
     struct imp *im;     /* &builder */
     struct ir_ctx *ctx;
     struct pt2_archive *archive;
-    struct pt2_scope *scope;
+    struct pt2_at at;
     int depth;
     /* The node being imported. */
-    json_t *node;
     const struct aten_row *row;
     uint64_t asked[4]; /* bits of its arguments */
-    struct ir_value **outs;
-    ir_expr *out_exprs;
     int nouts;
-    struct pt2_value **made;   /* by a node that calls a graph where it stands: what its results are names of */
-    bool no_gradient;          /* in a graph in which none is recorded */
-    bool in_place;             /* the node writes its result to its first operand */
-    bool reads;                /* the node takes elements of tensors as numbers, or such numbers */
-    enum tcc_dtype autocast;   /* that a region of torch.autocast lowers to; TCC_NONE: none does */
-    struct pt2_value *instead; /* a view is made again of `instead_v`, not of this operand's value */
-    struct ir_value *instead_v;
-    int instead_index;         /* of its node's results this one is made */
+    enum tcc_dtype autocast;  /* that a region of torch.autocast lowers to; TCC_NONE: none does */
     enum pt2_part part[2];    /* of its first operand, and of the others */
     bool zeros;               /* imaginary parts of real operands are asked for, too */
     bool eval;                /* the function infers from a program that is trained: no dropout, running statistics */
@@ -234,7 +239,7 @@ struct pt2_value *pt2_lookup(struct pt2 *p, const char *name);
 struct pt2_value *pt2_named(struct pt2 *p, json_t *argument);
 const char *pt2_name_of(json_t *argument);                             /* NULL: it names nothing */
 struct ir_value *pt2_number(struct pt2 *p, struct pt2_value *v);       /* a number as a tensor of rank 0 */
-/* Builds `row` of `node`, with outputs in p->outs. Leaves the importer at the node where it was. */
+/* Builds `row` of `node`, with outputs in p->at.outs. Leaves the importer at the node where it was. */
 bool pt2_build(struct pt2 *p, const struct aten_row *row, json_t *node, int nouts);
 void pt2_note_signs(struct pt2 *p);      /* of the node being imported (train_signs.c) */
 /* What core ATen's metadata says of gradients (core_gradient.c). Is none recorded of this node? */

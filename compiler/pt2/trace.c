@@ -64,7 +64,7 @@ static const char *module(struct ir_ctx *ctx, const char *stack)
 const char *pt2_line(struct imp *im)
 {
     struct pt2 *p = (struct pt2 *)im;
-    const json_t *metadata = p->node ? js_object(p->node, "metadata") : NULL;
+    const json_t *metadata = p->at.node ? js_object(p->at.node, "metadata") : NULL;
     const char *trace = js_string(metadata, "stack_trace");
     struct frame here = {0}, frame;
     for (const char *at = trace; at && (at = strstr(at, "File \"")); at++) {

@@ -23,7 +23,7 @@ void pt2_note_signs(struct pt2 *p)
     const char *name = p->row->name;
     struct imp_export_signs *s = &p->signs;
 
-    if (!p->im->train || p->instead)
+    if (!p->im->train || p->at.instead)
         return;
     if (strstr(name, "batch_norm")) {
         s->batch_norms++;
