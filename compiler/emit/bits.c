@@ -408,7 +408,10 @@ static V of_number(struct em *e, V x, V v)
  * before. NaN gives 0; where 0 is the lowest value, the comparison has seen to that. */
 static V cast_float_short(struct em *e, enum tcc_dtype to, V v)
 {
-    V i = LLVMBuildFPToSI(e->b, between(e, v, least(to), greatest(to)), em_like(e->t_i32, v), "");
+    V i = e->m->to_byte && int_bits(to) == 8 ? e->m->to_byte(e, to, v, 0, false) : NULL;
+    if (i)
+        return i;
+    i = LLVMBuildFPToSI(e->b, between(e, v, least(to), greatest(to)), em_like(e->t_i32, v), "");
     i = tcc_is_signed(to) ? of_number(e, v, i) : i;
     return LLVMBuildTrunc(e->b, i, em_like(em_reg_type(e, to), v), "");
 }
@@ -420,7 +423,7 @@ V em_quantise(struct em *e, enum tcc_dtype to, V y, double zero)
     /* Below all others, and NaN, stays so when `zero` is added, where conversions give -2^31 for it. */
     bool saturates = e->m->narrows_saturated && int_bits(to) == 8 && zero >= 0 && em_lanes_of(y) > 1;
     V high = em_fp(LLVMTypeOf(y), hi - zero), i = NULL, x;
-    V byte = e->m->quantise && int_bits(to) == 8 ? e->m->quantise(e, to, y, zero) : NULL;
+    V byte = e->m->to_byte && int_bits(to) == 8 ? e->m->to_byte(e, to, y, zero, true) : NULL;
     if (byte)
         return byte;
     x = saturates ? select_(e, LLVMBuildFCmp(e->b, LLVMRealOLT, high, y, ""), high, y)

@@ -41,6 +41,7 @@ struct em_machine {
     const char *llvm_cpu, *llvm_features;
     const char *tune;                /* the processor that instructions are ordered for; NULL: llvm_cpu */
     int vector_bytes;                /* 16, 32, 64; 4: no vectors */
+    int word_bytes;                  /* vectors of so many bytes are stored as one integer; 0: none */
     int sve_units;                   /* SVE's vectors have that many times 128 bits, known when compiling; 0: unknown */
     bool fma;
     bool masks;                      /* memory accesses in some of a vector's lanes are one instruction */
@@ -55,8 +56,10 @@ struct em_machine {
     LLVMValueRef (*flushed_bf16)(struct em *e, LLVMValueRef v);
     /* f32 to i32, to nearest even; NULL: not of so many lanes */
     LLVMValueRef (*round_to_int)(struct em *e, LLVMValueRef v);
-    /* em_quantise() of f32 to a byte; NULL, or gives it: not of so many lanes, or that zero */
-    LLVMValueRef (*quantise)(struct em *e, enum tcc_dtype to, LLVMValueRef y, double zero);
+    /* f32 to a byte, saturated, NaN to 0: y towards 0, or (`round`) em_quantise(); NULL, or gives it: not of so many
+     * lanes, or that zero */
+    LLVMValueRef (*to_byte)(struct em *e, enum tcc_dtype to, LLVMValueRef y, double zero, bool round);
+    bool passes_nan;                 /* minima and maxima of floats that are NaN where one side is are one instruction */
     bool narrows_saturated;          /* lanes become narrower with saturation only; round_to_int gives -2^31 of NaN and
                                       * of what is below all i32 */
     /* p * 2^n, of 16 f32, n whole; rounds once, knows all n */

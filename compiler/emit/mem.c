@@ -93,13 +93,28 @@ LLVMValueRef em_load(struct em *e, enum tcc_dtype d, LLVMValueRef ptr, int lanes
     return em_from_bits(e, d, v);
 }
 
+/* v of word_bytes as the first integer of two: what is no vector of the machine's would become wider lanes, and bytes
+ * again. */
+static LLVMValueRef as_word(struct em *e, LLVMValueRef v, int bytes)
+{
+    LLVMValueRef at[8];
+    int lanes = em_lanes_of(v);
+    if (bytes != e->m->word_bytes || lanes == 1)
+        return v;
+    for (int i = 0; i < 2 * lanes; i++)
+        at[i] = LLVMConstInt(e->t_i32, (unsigned)(i % lanes), 0);
+    v = LLVMBuildShuffleVector(e->b, v, LLVMGetUndef(LLVMTypeOf(v)), LLVMConstVector(at, 2 * (unsigned)lanes), "");
+    v = LLVMBuildBitCast(e->b, v, em_vec(e->t_i32, 2), "");
+    return LLVMBuildExtractElement(e->b, v, em_i64(e, 0), "");
+}
+
 void em_store(struct em *e, enum tcc_dtype d, LLVMValueRef ptr, LLVMValueRef value, LLVMValueRef mask, int operand)
 {
     int lanes = em_lanes_of(value);
     unsigned align = alignment(e, d, lanes, operand);
     value = em_to_bits(e, d, value);
     if (all_on(mask)) {
-        LLVMValueRef s = LLVMBuildStore(e->b, value, ptr);
+        LLVMValueRef s = LLVMBuildStore(e->b, as_word(e, value, lanes * tcc_dtype_bytes(d)), ptr);
         LLVMSetAlignment(s, align);
         em_tag(e, s, operand);
         return;

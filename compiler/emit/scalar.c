@@ -114,6 +114,9 @@ static V shift(struct em *e, enum ir_op op, enum tcc_dtype d, V a, V b)
 /* x < y or x is NaN ? x : y; the first comparison and select are one minps or maxps. */
 static V extreme(struct em *e, bool min, enum tcc_dtype d, V a, V b)
 {
+    LLVMTypeRef t = LLVMTypeOf(a);
+    if (e->m->passes_nan && tcc_is_float(d) && !e->fast_math)
+        return em_intrinsic(e, min ? "llvm.minimum" : "llvm.maximum", 1, &t, 2, (V[]){a, b});
     V c = compare(e, min ? IR_lt : IR_gt, d, a, b), r = select_(e, c, a, b);
     if (MUTANT(91, !tcc_is_float(d), true) || e->fast_math)
         return r;

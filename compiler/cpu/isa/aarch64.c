@@ -58,25 +58,48 @@ static V resized(struct em *e, V v, int lanes)
     return LLVMBuildShuffleVector(e->b, v, LLVMGetUndef(LLVMTypeOf(v)), LLVMConstVector(at, (unsigned)lanes), "");
 }
 
-/* FCVTNS saturates, gives 0 for NaN, and what narrows saturates too: nothing is compared, but where 0 of NaN would
- * become `zero`. Of 16 bits each, sums with a byte stay beyond bytes' range. */
-static V quantise(struct em *e, enum tcc_dtype to, V y, double zero)
+/* Lanes [half * n / 2, (half + 1) * n / 2) of n. */
+static V half_of(struct em *e, V v, int half)
 {
-    LLVMTypeRef t = LLVMTypeOf(y), four = em_vec(e->t_i16, 4), bytes = em_vec(e->t_i8, 8);
-    V nan = em_fp(t, -zero), i = NULL;
-    bool sign = tcc_is_signed(to);
-    if (em_lanes_of(y) != 4 || LLVMGetElementType(t) != e->t_f32 || zero < -255 || zero > 255)
+    V at[8];
+    int n = em_lanes_of(v) / 2;
+    for (int i = 0; i < n; i++)
+        at[i] = LLVMConstInt(e->t_i32, (unsigned)(n * half + i), 0);
+    return LLVMBuildShuffleVector(e->b, v, v, LLVMConstVector(at, (unsigned)n), "");
+}
+
+/* The lanes of a, and behind them those of b. */
+static V joined(struct em *e, V a, V b)
+{
+    V at[16];
+    int n = 2 * em_lanes_of(a);
+    for (int i = 0; i < n; i++)
+        at[i] = LLVMConstInt(e->t_i32, (unsigned)i, 0);
+    return LLVMBuildShuffleVector(e->b, a, b, LLVMConstVector(at, (unsigned)n), "");
+}
+
+/* Four floats as integers of 16 bits. Sums with `zero` that f32 rounds are beyond bytes' range. */
+static V to_short(struct em *e, V y, double zero, bool round)
+{
+    LLVMTypeRef four = em_vec(e->t_i16, 4), types[2] = {em_vec(e->t_i32, 4), LLVMTypeOf(y)};
+    bool moved = round && zero != 0;
+    y = moved ? LLVMBuildFAdd(e->b, em_unary_intrinsic(e, "llvm.roundeven", y), em_fp(LLVMTypeOf(y), zero), "") : y;
+    V i = round && !moved ? round_to_int(e, y) : em_intrinsic(e, "llvm.fptosi.sat", 2, types, 1, &y);
+    return em_intrinsic(e, "llvm.aarch64.neon.sqxtn", 1, &four, 1, &i);
+}
+
+/* FCVTNS and FCVTZS saturate and give 0 for NaN, and what narrows saturates too: nothing is compared. */
+static V to_byte(struct em *e, enum tcc_dtype to, V y, double zero, bool round)
+{
+    LLVMTypeRef bytes = em_vec(e->t_i8, 8);
+    int lanes = em_lanes_of(y);
+    if (LLVMGetElementType(LLVMTypeOf(y)) != e->t_f32 || zero < -255 || zero > 255 ||
+        (lanes != 4 && (lanes != 8 || has(em_cpu(e), ARM_SVE256))))
         return NULL;
-    if (zero != 0)
-        y = LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, sign ? LLVMRealORD : LLVMRealOGT, y, sign ? y : nan, ""), y, nan,
-                            "");
-    i = round_to_int(e, y);
-    i = em_intrinsic(e, "llvm.aarch64.neon.sqxtn", 1, &four, 1, &i);
-    if (zero != 0)
-        i = em_intrinsic(e, "llvm.sadd.sat", 1, &four, 2, (V[]){i, em_int(four, (int64_t)zero)});
-    i = resized(e, i, 8);
-    i = em_intrinsic(e, sign ? "llvm.aarch64.neon.sqxtn" : "llvm.aarch64.neon.sqxtun", 1, &bytes, 1, &i);
-    return resized(e, i, 4);
+    V low = to_short(e, lanes == 8 ? half_of(e, y, 0) : y, zero, round), i;
+    i = lanes == 8 ? joined(e, low, to_short(e, half_of(e, y, 1), zero, round)) : resized(e, low, 8);
+    i = em_intrinsic(e, tcc_is_signed(to) ? "llvm.aarch64.neon.sqxtn" : "llvm.aarch64.neon.sqxtun", 1, &bytes, 1, &i);
+    return resized(e, i, lanes);
 }
 
 /* -- Products of groups -------------------------------------------------------------------------------------- */
@@ -103,15 +126,6 @@ static void pairs_of_products(struct em *e, V a, V b, bool a_signed, V *half)
         V products = LLVMBuildMul(e->b, widened(e, a, i, a_signed), right, "");
         half[i] = em_intrinsic(e, "llvm.aarch64.neon.saddlp", 2, types, 1, &products);
     }
-}
-
-/* Lanes 4 * half .. 4 * half + 3 of 8. */
-static V half_of(struct em *e, V v, int half)
-{
-    V at[4];
-    for (int i = 0; i < 4; i++)
-        at[i] = LLVMConstInt(e->t_i32, (unsigned)(4 * half + i), 0);
-    return LLVMBuildShuffleVector(e->b, v, v, LLVMConstVector(at, 4), "");
 }
 
 static V add_pairs(struct em *e, const V *half)
@@ -148,13 +162,11 @@ static V opaque(struct em *e, V v)
 /* SMULL, SMULL2 and twice SADALP: A72 and A53 multiply no more of bytes. */
 static V dot_bytes_pairs(struct em *e, V a, V b, V acc)
 {
-    V half[2], at[8];
+    V half[2];
     pairs_of_products(e, opaque(e, a), b, true, half);
     for (int i = 0; i < 2; i++)
         half[i] = LLVMBuildAdd(e->b, half_of(e, acc, i), half[i], "");
-    for (int i = 0; i < 8; i++)
-        at[i] = LLVMConstInt(e->t_i32, (unsigned)i, 0);
-    return LLVMBuildShuffleVector(e->b, half[0], half[1], LLVMConstVector(at, 8), "");
+    return joined(e, half[0], half[1]);
 }
 
 /* A vector of 128 or 256 bits as SVE's functions take it. */
@@ -305,10 +317,12 @@ static void describe(struct cpu_machine *m)
         m->emit.vector_bytes = 32;
     m->emit.sve_units = sve256 ? 2 : 0;
     m->emit.masks = m->emit.gathers = sve256;
+    m->emit.word_bytes = 4; /* NEON's least vectors have 8 */
     m->emit.fma = true;
     m->emit.converts_f16 = true;
     m->emit.round_to_int = round_to_int;
-    m->emit.quantise = quantise;
+    m->emit.to_byte = to_byte;
+    m->emit.passes_nan = true;
     m->multiplies_bytes = has(m, ARM_DOTPROD) || sve256; /* SVE has SDOT in any case */
     m->lane_bytes = 16;
     m->lane_rows = sve256 ? 8 : m->registers; /* SVE's number a register by three bits */
