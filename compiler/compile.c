@@ -304,8 +304,8 @@ static bool write_artifact(struct job *j)
         j->status = status;
         return false;
     }
-    if (j->o->header &&
-        (!artifact_header(j->ctx, p, j->name, source_digest(j), header) || !move_into_place(j, header, j->o->header)))
+    if (j->o->header && (!artifact_header(j->ctx, p, j->name, source_digest(j), j->o->pictures, header) ||
+                         !move_into_place(j, header, j->o->header)))
         return false;
     for (struct job *k = j; k; k = k->next)
         if (apart(k) && !move_into_place(j, scratch_file(k, "weights"), apart(k)))
@@ -368,6 +368,10 @@ static bool read_model(struct job *j)
         frontend_specialise(j->module);
     j->sources = sources_collect(j->ctx, j->module, o->model, frontend_adapter_files(j->ctx, o));
     if (o->depends && !sources_in_rule(j->ctx, &j->sources, o->output)) {
+        j->status = WRONG_INPUT;
+        return false;
+    }
+    if (o->pictures && !artifact_takes_pictures(j->ctx, ir_entry_by_name(j->module, "main"), o->pictures)) {
         j->status = WRONG_INPUT;
         return false;
     }

@@ -17,6 +17,8 @@
 extern "C" {
 #endif
 
+struct tccdata_picture;
+
 enum tccc_output { TCCC_SO, TCCC_OBJECT, TCCC_ARCHIVE };
 enum tccc_weights { TCCC_WEIGHTS_AUTO, TCCC_WEIGHTS_EMBED, TCCC_WEIGHTS_EXTERNAL, TCCC_WEIGHTS_RANDOM };
 enum tccc_offload { TCCC_OFFLOAD_ACTIVATIONS = 1, TCCC_OFFLOAD_OPTIMIZER = 2 };
@@ -86,6 +88,9 @@ struct tccc_options {
      * none */
     FILE *facts;
     const struct tccc_train *train;  /* NULL: inference */
+    /* what training made of pictures (runtime/tccdata.h), for the header: resize, mean, std; height and width where the
+     * model leaves them open, else 0 or the model's; channels 0 or the model's. NULL: the header says nothing of it */
+    const struct tccdata_picture *pictures;
     /* folder for reproducers of crashes and of compilations that make no progress; NULL: none */
     const char *reproducer;
     void (*message)(void *user, int severity, const char *text);     /* severity: 0 note, 1 warning, 2 error, 3 bug */

@@ -3,7 +3,7 @@
 . "${top_srcdir:=$(cd "$(dirname "$0")/.." && pwd)}/tests/setup.sh"
 cd "$top_srcdir" || fail "no source tree"
 
-others='FILE.c NAME.c Python.h app.c classify.c complex.h decode.h digits.h e_log.c llm.c main.c mine.h model.h mpi.h nvrtc.h one.c openjpeg.h out.h pool.map step.h
+others='FILE.c NAME.c NAME.h Python.h app.c classify.c complex.h decode.h digits.h e_log.c llm.c main.c mine.h model.h mpi.h net.h nvrtc.h one.c openjpeg.h out.h pool.map step.h
 X86TargetParser.def Resample.c ucp.h'
 find base runtime sim ir passes compiler tools -name '*.[ch]' -o -name '*.def' | sort >"$tmp/files"
 [ -s "$tmp/files" ] || fail "no sources found"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tccc: compiles a model to a native artifact. */
 #include "compiler/tccc.h"
+#include "tools/data/data_int.h"
 #include "tools/html/html_int.h"
 #include "tools/run/model_int.h"
 #include "tools/prove/prove_int.h"
@@ -103,6 +104,7 @@ static int info(const struct options *o)
 static int run(struct options *o)
 {
     struct tccc_options c;
+    struct tccdata_picture pictures;
     char name[PATH_MAX];
 
     if (o->nwords == 0)
@@ -121,6 +123,13 @@ static int run(struct options *o)
         return code;
     if (c.depfile && !c.depends)
         return usage_error(o, "-MF requires -MD");
+    if (option_set(o, OPT_image_decode)) {
+        if (!c.header)
+            return usage_error(o, "--image-decode requires a header (-H)");
+        if ((code = data_picture_told(o, &pictures)) != EXIT_FINE)
+            return code;
+        c.pictures = &pictures;
+    }
     if (c.export_name && (c.kind == TCCC_SO || !c.output))
         return usage_error(o, "--export-name is for .o and .a: a .so exports its names");
     if (access(c.model, R_OK) != 0)

@@ -7,6 +7,7 @@
 #include "compiler/custom_int.h"
 #include "compiler/artifact/elf_int.h"
 #include "base/safe.h"
+#include "runtime/tccdata.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -437,6 +438,98 @@ static void func_values(FILE *f, struct ir_ctx *ctx, const struct ir_func *fn)
             fprintf(f, " *   version for %s\n", ir_guards_text(ctx, g->version->nguards, g->version->guards));
 }
 
+/* -- Pictures, of the header */
+
+/* What the input takes, in *p: with what is known of pictures. False: none, or (*why) others. */
+static bool picture_of(struct ir_ctx *ctx, const char *name, ir_type t, const struct tccdata_picture *given,
+                       struct tccdata_picture *p, const char **why)
+{
+    struct tccrt_value_info info = {.name = name,
+                                    .kind = t->kind == IR_T_TENSOR ? TCC_OBJ_TENSOR : TCC_OBJ_NONE,
+                                    .dtype = t->dtype,
+                                    .rank = t->rank};
+
+    for (int k = 0; t->kind == IR_T_TENSOR && k < t->rank; k++)
+        if (!ir_is_const(t->dim[k], &info.dims[k]))
+            info.dims[k] = -1;
+    *why = NULL;
+    if (tccdata_picture_for(&info, p))
+        return false;
+    if ((given->channels && given->channels != p->channels) ||
+        (given->height && p->height && given->height != p->height) ||
+        (given->width && p->width && given->width != p->width)) {
+        *why = ir_internf(ctx, "input '%s' takes pictures as %s; training's had %d x %d pixels of %d channels (0: any)",
+                          ir_shown(name), ir_type_text(ctx, t), given->height, given->width, given->channels);
+        return false;
+    }
+    p->height = p->height ? p->height : given->height;
+    p->width = p->width ? p->width : given->width;
+    p->resize = given->resize;
+    memcpy(p->mean, given->mean, sizeof p->mean);
+    memcpy(p->std, given->std, sizeof p->std);
+    if (!tccdata_bytes(p))
+        *why = !p->height || !p->width
+                   ? ir_internf(ctx, "how large are the pictures of input '%s'? Add size=N", ir_shown(name))
+                   : ir_internf(ctx, "input '%s': %s", ir_shown(name), tccdata_error());
+    return !*why;
+}
+
+bool artifact_takes_pictures(struct ir_ctx *ctx, const struct ir_func *fn, const struct tccdata_picture *given)
+{
+    struct ir_where where = {0};
+    struct tccdata_picture p;
+    bool any = false;
+
+    for (int i = 0; i < fn->body->nparams; i++) {
+        const char *why;
+        any |= picture_of(ctx, fn->input_names[i], fn->body->params[i]->type, given, &p, &why);
+        if (why)
+            return ir_error(ctx, &where, "--image-decode: %s", why);
+    }
+    return any || ir_error(ctx, &where,
+                           "--image-decode: no input takes pictures: expected floats or bytes of [samples, "
+                           "1 or 3, height, width]");
+}
+
+static void put_floats(FILE *f, const float *x)
+{
+    for (int i = 0; i < 3; i++)
+        fprintf(f, "%s(float)%.9g", i ? ", " : "{", (double)x[i]);
+    fputc('}', f);
+}
+
+/* Of each input; all zeros for one that takes no pictures. */
+static void picture_array(FILE *f, struct ir_ctx *ctx, const char *prefix, const struct ir_func *fn,
+                          const struct tccdata_picture *given)
+{
+    struct tccdata_picture p;
+    const char *why;
+    bool any = false;
+
+    for (int i = 0; i < fn->body->nparams; i++)
+        any |= picture_of(ctx, fn->input_names[i], fn->body->params[i]->type, given, &p, &why);
+    if (!any)
+        return;
+    const char *entry = artifact_identifier(ctx, ir_entry_name(fn));
+    fprintf(f,
+            "/* What tccdata_read() and tccdata_decode() make of a picture for in[i]; zeros: it takes none. */\n"
+            "static const struct tccdata_picture %s_%s_picture[%d] = {\n",
+            prefix, entry, fn->body->nparams);
+    for (int i = 0; i < fn->body->nparams; i++) {
+        if (!picture_of(ctx, fn->input_names[i], fn->body->params[i]->type, given, &p, &why)) {
+            fputs("    {0, 0, 0, 0, 0, 0, {0, 0, 0}, {0, 0, 0}},\n", f);
+            continue;
+        }
+        fprintf(f, "    {%d, %d, %d, %d, %d, %s, ", p.channels, p.height, p.width, p.resize, p.last,
+                p.dtype == TCC_U8 ? "TCC_U8" : "TCC_F32");
+        put_floats(f, p.mean);
+        fputs(", ", f);
+        put_floats(f, p.std);
+        fputs("},\n", f);
+    }
+    fputs("};\n", f);
+}
+
 /* The one or the other is there. */
 static void entry_text(FILE *f, struct ir_ctx *ctx, const char *prefix, const struct kn_entry *e,
                        const struct kn_staged *p)
@@ -483,7 +576,7 @@ static void entry_text(FILE *f, struct ir_ctx *ctx, const char *prefix, const st
 }
 
 bool artifact_header(struct ir_ctx *ctx, const struct kn_program *p, const char *name, const char *source,
-                     const char *path)
+                     const struct tccdata_picture *pictures, const char *path)
 {
     struct tcr_save save;
     struct ir_where where = {.file = path};
@@ -495,14 +588,17 @@ bool artifact_header(struct ir_ctx *ctx, const struct kn_program *p, const char 
     fprintf(
         f,
         "#ifdef %s_MODEL_H\n#if %s_MODEL_H != 0x%08x\n#error \"two models of the name '%s': compile one of them with "
-        "another --name\"\n#endif\n#else\n#define %s_MODEL_H 0x%08x\n\n#include <tccrt.h>\n\n",
-        name, name, id, name, name, id);
+        "another --name\"\n#endif\n#else\n#define %s_MODEL_H 0x%08x\n\n#include <%s.h>\n\n",
+        name, name, id, name, name, id, pictures ? "tccdata" : "tccrt");
     fprintf(f, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
     fprintf(f, "/* The model, for tccrt_open_linked(). */\nextern const struct tcc_model %s_model;\n", name);
     for (const struct kn_staged *q = p->module->staged; q; q = q->next)
         entry_text(f, ctx, name, NULL, q);
-    for (int i = 0; i < artifact_nentries(p) && !p->module->staged; i++)
+    for (int i = 0; i < artifact_nentries(p) && !p->module->staged; i++) {
         entry_text(f, ctx, name, artifact_entry(p, i), NULL);
+        if (pictures)
+            picture_array(f, ctx, name, artifact_entry(p, i)->func, pictures);
+    }
     fprintf(f, "\n#ifdef __cplusplus\n}\n#endif\n#endif\n");
     if (tcr_save_commit(&save))
         return ir_error(ctx, &where, "cannot write the header: %m");

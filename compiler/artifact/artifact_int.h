@@ -19,6 +19,7 @@ const char *artifact_entry_name(const struct kn_program *p, int i);
 const struct kn_entry *artifact_entry(const struct kn_program *p, int i);
 
 struct cpu_isa;
+struct tccdata_picture;
 struct artifact_options {
     const char *name;                        /* C identifier that prefixes symbols */
     const char *symbol;                      /* its descriptor's, without _model: `name`, or of a part of `name` */
@@ -51,6 +52,8 @@ const char *artifact_identifier(struct ir_ctx *ctx, const char *name);
 /* The C header of -H: the entry points' functions, the descriptor. Beside the header of another `source` and the same
  * name it is an error of the C compiler. */
 bool artifact_header(struct ir_ctx *ctx, const struct kn_program *p, const char *name, const char *source,
-                     const char *path);
+                     const struct tccdata_picture *pictures, const char *path);
+/* Has the function an input of pictures, and all such are as `given` has them? Else false after a diagnostic. */
+bool artifact_takes_pictures(struct ir_ctx *ctx, const struct ir_func *fn, const struct tccdata_picture *given);
 
 #endif

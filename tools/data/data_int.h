@@ -257,6 +257,9 @@ bool data_picture_for(const struct data_request *q, struct data_picture *p, int6
 bool data_picture_row(const struct data_picture *p, const char *name, const unsigned char *bytes, size_t size,
                       int64_t sample,
                       const struct data_draw *draw, void *to, char *error);
+/* What --image-decode says of training's pictures: CKPT, keys as behind a folder, or both; what none of them says is 0,
+ * std 1. EXIT_FINE, or an exit code after a message. */
+int data_picture_told(const struct options *o, struct tccdata_picture *p);
 bool data_is_picture(const char *extension);                                /* of a file's name, without the dot */
 /* Is it an input that takes pictures (floats or bytes of rank 4), or class numbers (integers of rank 1)? */
 bool data_takes_pictures(const struct tccrt_value_info *info);

@@ -18,6 +18,7 @@
 
 #include <limits.h>
 #include <math.h>
+#include <stdlib.h>
 #include <strings.h>
 
 /* -- Random choices ------------------------------------------------------------------------------------------------ */
@@ -204,4 +205,64 @@ bool data_picture_for(const struct data_request *q, struct data_picture *picture
     dims[2] = p->last ? p->channels : w;
     return data_table_picture(q->path, own.table, (const int64_t[]){h, w, p->resize}, error) &&
            normalisation(q, p, error) && (tccdata_bytes(p) || put_error(error, "%s: %s", q->path, tccdata_error()));
+}
+
+/* -- What training made of pictures (--image-decode) --------------------------------------------------------------- */
+
+/* Those of the one input of pictures that the checkpoint knows, where the options say nothing else. */
+static int checkpoint_told(const struct options *o, const char *path, struct data_options *own,
+                           struct tccdata_picture *p)
+{
+    struct data_tables all = {0};
+    const struct data_table *t = NULL;
+    int n = 0, code = data_tables_load(o, path, &all);
+
+    for (int i = 0; i < all.n; i++)
+        if (all.at[i]->picture[0] && ++n)
+            t = all.at[i];
+    if (code == EXIT_FINE && n != 1)
+        code = tool_error(o, EXIT_DATA, "--image-decode: %s knows of %s: say size=, resize=, mean= and std=", path,
+                          n ? "several inputs of pictures" : "no pictures");
+    if (code == EXIT_FINE) {
+        p->height = own->size ? 0 : pixels(t->picture[0]);
+        p->width = own->size ? 0 : pixels(t->picture[1]);
+        own->resize = own->resize ? own->resize : t->picture[2];
+        own->means = own->means.n ? own->means : t->means;
+        own->stds = own->stds.n ? own->stds : t->stds;
+    }
+    data_tables_free(&all);
+    return code;
+}
+
+int data_picture_told(const struct options *o, struct tccdata_picture *p)
+{
+    const char *text = option_text(o, OPT_image_decode, "");
+    char all[4096], given[200];
+    struct data_words words;
+    struct data_options *own = &words.o;
+
+    *p = (struct tccdata_picture){.std = {1, 1, 1}};
+    snprintf(all, sizeof all, "%s%s", text[strcspn(text, ",=")] == '=' ? "," : "", text); /* keys alone */
+    snprintf(given, sizeof given, "--image-decode=%s", text);
+    int code = data_words_read(o, all, given, &words);
+    if (code == EXIT_FINE)
+        code = data_words_check(o, &words, READER_folder, given);
+    if (code == EXIT_FINE && (words.reader >= 0 || words.name || own->limit || own->scaled || own->augment))
+        code = usage_error(o, "%s: expected a checkpoint, or size=N, resize=N, mean=R+G+B, std=R+G+B", given);
+    if (code == EXIT_FINE && *words.path)
+        code = checkpoint_told(o, words.path, own, p);
+    if (code == EXIT_FINE && own->size)
+        p->height = p->width = pixels(own->size);
+    p->resize = pixels(own->resize);
+    for (int i = 0; i < 2 && code == EXIT_FINE; i++) {
+        const struct data_numbers *list = i ? &own->stds : &own->means;
+        if (list->n == 2 || list->n > 3 || (list->n == 3 && p->channels == 1))
+            code = usage_error(o, "%s: %d numbers of %s= for 1 or 3 channels", given, list->n, i ? "std" : "mean");
+        for (int c = 0; c < 3 && list->n; c++)
+            (i ? p->std : p->mean)[c] = (float)list->at[list->n > 1 && c < list->n ? c : 0];
+        if (list->n == 3)
+            p->channels = 3;
+    }
+    free(words.text);
+    return code;
 }
