@@ -59,7 +59,7 @@ struct em_machine {
     /* f32 to a byte, saturated, NaN to 0: y towards 0, or (`round`) em_quantise(); NULL, or gives it: not of so many
      * lanes, or that zero */
     LLVMValueRef (*to_byte)(struct em *e, enum tcc_dtype to, LLVMValueRef y, double zero, bool round);
-    bool passes_nan;                 /* minima and maxima of floats that are NaN where one side is are one instruction */
+    bool passes_nan;                 /* minima and maxima that are NaN where one side is are one instruction */
     bool narrows_saturated;          /* lanes become narrower with saturation only; round_to_int gives -2^31 of NaN and
                                       * of what is below all i32 */
     /* p * 2^n, of 16 f32, n whole; rounds once, knows all n */
