@@ -71,6 +71,8 @@ void tcr_die_with_parent(pid_t parent);
  * that are no UTF-8 become \n, \t, \xNN or \u{NNNN}; all else stays. Cut at `size`. `lines`: line ends stay. Returns
  * what it needs, as snprintf. */
 size_t tcr_show(char *to, size_t size, const char *text, bool lines);
+/* Undoes \xHH, in place; false: a backslash without its digits, or a byte of 0. */
+bool tcr_unescape(char *text);
 int tcr_plain(const char *text);                     /* bytes of the first character, if it is shown as it is; else 0 */
 /* as a JSON string, quotes included; bytes that are no UTF-8 become U+FFFD */
 void tcr_print_json(FILE *out, const char *text);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Text from files as messages show it: nothing in it moves a cursor, begins a line or turns the writing direction. */
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/safe.h"
@@ -35,6 +36,25 @@ static int escape(char out[16], const unsigned char *s, int n, uint32_t code)
     if (*s == '\n' || *s == '\t' || *s == '\r')
         return snprintf(out, 16, "\\%c", *s == '\n' ? 'n' : *s == '\t' ? 't' : 'r');
     return snprintf(out, 16, "\\x%02x", *s);
+}
+
+bool tcr_unescape(char *s)
+{
+    char *to = s;
+
+    for (; *s; s++) {
+        if (*s == '\\') {
+            char hex[3] = {s[1] == 'x' ? s[2] : '\0', s[1] == 'x' && s[2] ? s[3] : '\0', '\0'}, *end;
+            *to = (char)strtoul(hex, &end, 16);
+            if (end != hex + 2 || !*to++)
+                return false;
+            s += 3;
+        } else {
+            *to++ = *s;
+        }
+    }
+    *to = '\0';
+    return true;
 }
 
 int tcr_plain(const char *s)

@@ -419,6 +419,9 @@ struct ir_default { const char *input; struct ir_tensor *value; };
  * of any function's input or output of that name. */
 struct ir_labels { const char *output; int n; const char **at; };
 
+/* What an artifact says of itself to whoever asks by that key (tccrt_meta). */
+struct ir_meta { const char *key, *value; };
+
 struct ir_module {
     struct ir_ctx *ctx;
     const char *name;                            /* source file, for messages */
@@ -429,6 +432,8 @@ struct ir_module {
     struct ir_default *defaults;
     int nlabels;
     struct ir_labels *labels;
+    int nmetas;
+    struct ir_meta *metas;
     struct kn_program *program;                  /* level 2, once lowered; see kernel.h */
     /* entry points that run in stages (stages.h); the functions are then parts of them */
     struct kn_staged *staged;
@@ -466,6 +471,8 @@ struct ir_state *ir_state_by_name(struct ir_module *m, const char *name);
 /* takes over the reference (NULL: fixed) */
 void ir_default_new(struct ir_module *m, const char *input, struct ir_tensor *value);
 void ir_labels_new(struct ir_module *m, const char *output, int n, const char *const *words);
+/* in place of what was said under that key */
+void ir_meta_new(struct ir_module *m, const char *key, const char *value);
 const struct ir_labels *ir_labels_of(const struct ir_module *m, const char *output);       /* NULL: it has none */
 /* of all ranks' parts together; else its type */
 ir_type ir_state_whole_type(struct ir_ctx *ctx, const struct ir_state *s);

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TCC_ABI_VERSION 23u
+#define TCC_ABI_VERSION 24u
 #define TCC_MAX_RANK 12
 #define TCC_MAX_ELEMENTS (INT64_C(1) << 47) /* what a process can address */
 

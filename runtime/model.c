@@ -427,6 +427,38 @@ const char *tccrt_output_label(const struct tccrt_model *m, const char *entry, i
     return e ? label_of(m, e->outputs, i, k) : NULL;
 }
 
+/* Labels of the first output that has some. */
+static struct tcc_range classes_of(const struct tccrt_model *m)
+{
+    for (int e = 0; e < tccrt_nentries(m); e++) {
+        struct tcc_range outputs = m->entries[e].outputs;
+        for (uint32_t i = 0; i < outputs.count; i++)
+            if (m->signatures[outputs.first + i].labels.count)
+                return m->signatures[outputs.first + i].labels;
+    }
+    return (struct tcc_range){0};
+}
+
+int tccrt_nclasses(const struct tccrt_model *m)
+{
+    return (int)classes_of(m).count;
+}
+
+const char *tccrt_class_name(const struct tccrt_model *m, int k)
+{
+    struct tcc_range labels = classes_of(m);
+
+    return k < 0 || (uint32_t)k >= labels.count ? NULL : tcr_string(m, m->u32s[labels.first + (uint32_t)k]);
+}
+
+const char *tccrt_meta(const struct tccrt_model *m, const char *key)
+{
+    for (uint32_t i = 0; m && key && i < m->plan->metas.count; i++)
+        if (!strcmp(tcr_string(m, m->metas[i].key), key))
+            return tcr_string(m, m->metas[i].value);
+    return NULL;
+}
+
 const char *tccrt_name(const struct tccrt_model *m)
 {
     return m ? m->desc->name : NULL;

@@ -69,6 +69,14 @@ int tccrt_nversions(const struct tccrt_model *m, const char *entry);       /* 1:
 /* "N = 1", "any size"; NULL: no such version */
 const char *tccrt_version_sizes(const struct tccrt_model *m, const char *entry, int i);
 const char *tccrt_name(const struct tccrt_model *m);
+/* Classes that the model's first output with labels tells apart (tccc --embed-meta: those of training's data; or
+ * ZipMap's): how many, 0 where it has no names of them, and the name of class k, NULL: there is no such. Texts are the
+ * model's, good until tccrt_close(), and may be asked for by any threads. */
+int tccrt_nclasses(const struct tccrt_model *m);
+const char *tccrt_class_name(const struct tccrt_model *m, int k);
+/* What the artifact says of itself by that key, likewise; NULL: nothing. "train.data.tables": what training's data
+ * were, lines of text (doc/tccc-train.md). */
+const char *tccrt_meta(const struct tccrt_model *m, const char *key);
 
 /* -- Sessions ------------------------------------------------------------------------------- */
 

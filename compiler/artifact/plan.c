@@ -19,6 +19,15 @@ static void write_syms(struct plan_writer *w)
                                    w->unknown->hi});
 }
 
+static void write_metas(struct plan_writer *w)
+{
+    for (int i = 0; i < w->p->module->nmetas; i++) {
+        struct tcc_pmeta x = {.key = plan_string(w, w->p->module->metas[i].key)};
+        x.value = plan_string(w, w->p->module->metas[i].value);
+        VEC_PUSH(w->ctx, w->metas, x);
+    }
+}
+
 static void write_memories(struct plan_writer *w)
 {
     static const struct kn_memory host = {"host", true, false};
@@ -367,6 +376,7 @@ struct artifact_plan artifact_plan(struct ir_ctx *ctx, const struct kn_program *
             w.unknown = ir_sym(ctx, "?");
     write_syms(&w);
     write_memories(&w);
+    write_metas(&w);
     plan_buffers(&w, p->nbuffers, p->buffers);
     for (int i = 0; i < p->nkernels; i++)
         write_kernel(&w, p->kernels[i]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --new-head, --lora, --adapter: from the public options to what is done to a model once it has been read. */
+/* --new-head, --lora, --adapter, --embed-meta: from the public options to what is done to a model that was read. */
 #include "compiler/import/adapter.h"
 #include "compiler/import/frontend.h"
 #include "compiler/tccc.h"
@@ -23,6 +23,8 @@ const char *const *frontend_adapter_files(struct ir_ctx *ctx, const struct tccc_
     for (; folders && *folders; folders++)
         for (const char *const *at = adapter_files(ctx, *folders); *at; at++)
             VEC_PUSH(ctx, files, *at);
+    if (o->embed_meta)
+        VEC_PUSH(ctx, files, o->embed_meta);
     VEC_PUSH(ctx, files, NULL);
     return files.at;
 }
@@ -65,6 +67,8 @@ bool frontend_adapt(struct ir_module *m, const struct tccc_options *o)
     struct train_head head = {0};
     struct train_lora l;
     if (t && t->new_head && !train_new_head(m, t->new_head, t->head_at, t->seed, &head))
+        return false;
+    if (o->embed_meta && !frontend_describe(m, o->embed_meta))
         return false;
     if (!t)
         return !o->adapter || !*o->adapter || add_stored(m, o->adapter);

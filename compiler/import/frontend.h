@@ -80,11 +80,13 @@ bool frontend_train(struct ir_module *m, const struct tccc_train *t, const struc
 struct tccc_options;
 struct frontend_options frontend_options_of(const struct tccc_options *o);
 
-/* What --new-head, --lora and --adapter do to a module that has been read, with `training` for the first two. False
- * after a diagnostic. */
+/* What --new-head, --lora, --adapter and --embed-meta do to a module that has been read, with `training` for the first
+ * two. False after a diagnostic. */
 bool frontend_adapt(struct ir_module *m, const struct tccc_options *o);
 /* Files that it reads, ended by NULL; NULL: none. */
 const char *const *frontend_adapter_files(struct ir_ctx *ctx, const struct tccc_options *o);
+/* --embed-meta=PATH (describe.c); called by frontend_adapt(). False after a diagnostic. */
+bool frontend_describe(struct ir_module *m, const char *path);
 /* --optimizer's text, in which --unfreeze-after has all parameters but the last layer's wait. NULL: the default; after
  * a diagnostic, where --unfreeze-after is given. */
 const char *frontend_unfreeze(struct ir_module *m, const struct tccc_train *t);

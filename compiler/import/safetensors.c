@@ -94,8 +94,6 @@ static bool read_header(struct reader *r, json_t *root)
 {
     const char *name;
     json_t *entry;
-    if (!json_is_object(root))
-        return wrong(r->ctx, r->path, "its header is no JSON object");
     json_object_foreach(root, name, entry)
     {
         if (strcmp(name, "__metadata__") && !read_tensor(r, name, entry))
@@ -104,32 +102,67 @@ static bool read_header(struct reader *r, json_t *root)
     return true;
 }
 
-static bool read_bytes(struct reader *r, const uint8_t *data, uint64_t size)
+/* The header, an object; the bytes behind it are r's. NULL after a diagnostic. */
+static json_t *open_header(struct reader *r, const uint8_t *data, uint64_t size)
 {
     uint64_t length = 0;
     for (int i = 0; i < 8 && size >= 8; i++)
         length |= (uint64_t)data[i] << (8 * i);
     if (size < 8 || length > MAX_HEADER || length > size - 8)
-        return wrong(r->ctx, r->path, "no safetensors file: it is shorter than its header");
+        return wrong(r->ctx, r->path, "no safetensors file: it is shorter than its header"), NULL;
     json_error_t error;
     json_t *root = json_loadb((const char *)data + 8, length, JSON_REJECT_DUPLICATES, &error);
-    if (!root)
-        return wrong(r->ctx, r->path, ir_internf(r->ctx, "no safetensors file: its header is no JSON: %s", error.text));
+    if (!json_is_object(root)) {
+        wrong(r->ctx, r->path,
+              root ? "its header is no JSON object"
+                   : ir_internf(r->ctx, "no safetensors file: its header is no JSON: %s", error.text));
+        json_decref(root);
+        return NULL;
+    }
     r->bytes = data + 8 + length;
     r->nbytes = size - 8 - length;
-    bool ok = read_header(r, root);
-    json_decref(root);
-    return ok;
+    return root;
+}
+
+/* The file, and its header; NULL after a diagnostic. */
+static struct ir_file *open_file(struct reader *r, json_t **root)
+{
+    char error[256];
+    struct ir_file *file = ir_file_get(r->ctx, r->path, error, sizeof error);
+    if (!file)
+        return wrong(r->ctx, r->path, error), NULL;
+    *root = open_header(r, ir_file_data(file), ir_file_size(file));
+    if (*root)
+        return file;
+    ir_file_unref(file);
+    return NULL;
 }
 
 bool safetensors_read(struct ir_ctx *ctx, const char *path, struct named_tensors *out)
 {
     struct reader r = {.ctx = ctx, .path = path, .out = out};
-    char error[256];
-    struct ir_file *file = ir_file_get(ctx, path, error, sizeof error);
-    if (!file)
-        return wrong(ctx, path, error);
-    bool ok = read_bytes(&r, ir_file_data(file), ir_file_size(file));
-    ir_file_unref(file);
+    json_t *root;
+    struct ir_file *file = open_file(&r, &root);
+    bool ok = file && read_header(&r, root);
+    if (file) {
+        json_decref(root);
+        ir_file_unref(file);
+    }
     return ok;
+}
+
+const char *safetensors_value(struct ir_ctx *ctx, const char *path, const char *key)
+{
+    struct reader r = {.ctx = ctx, .path = path};
+    json_t *root;
+    struct ir_file *file = open_file(&r, &root);
+    if (!file)
+        return NULL;
+    const char *text = json_string_value(json_object_get(json_object_get(root, "__metadata__"), key));
+    text = text ? ir_intern(ctx, text) : NULL;
+    if (!text)
+        wrong(ctx, path, ir_internf(ctx, "its metadata have no '%s', which tccc-train writes into checkpoints", key));
+    json_decref(root);
+    ir_file_unref(file);
+    return text;
 }

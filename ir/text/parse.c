@@ -269,6 +269,16 @@ static bool parse_labels(struct parser *p)
     return true;
 }
 
+/* meta "KEY" = "VALUE" */
+static bool parse_meta(struct parser *p)
+{
+    const char *key, *value;
+    if (!lex_string(p, &key) || !lex_expect(p, '=') || !lex_string(p, &value))
+        return false;
+    ir_meta_new(p->module, key, value);
+    return true;
+}
+
 static bool parse_module(struct parser *p)
 {
     const char *name;
@@ -283,14 +293,15 @@ static bool parse_module(struct parser *p)
             : lex_take_word(p, "state")   ? !parse_state(p)
             : lex_take_word(p, "default") ? !parse_default(p)
             : lex_take_word(p, "labels")  ? !parse_labels(p)
+            : lex_take_word(p, "meta")    ? !parse_meta(p)
             : lex_take_word(p, "func")    ? !parse_func(p)
             : lex_take_word(p, "fusion")  ? !parse_fusion(p)
             : lex_take_word(p, "stages")  ? !parse_staged(p)
             : lex_is_word(p, "kernel") || lex_is_word(p, "level") || lex_is_word(p, "memory") ||
                     lex_is_word(p, "queue") || lex_is_word(p, "buffer") || lex_is_word(p, "entry")
                 ? p->module->program ? !parse_expected(p, "the end: a program is one piece") : !parse_program(p)
-                : !parse_expected(p,
-                                  "sym, state, default, labels, func, kernel, level, buffer, entry, fusion or stages"))
+                : !parse_expected(
+                      p, "sym, state, default, labels, meta, func, kernel, level, buffer, entry, fusion or stages"))
             return false;
     }
     return true;

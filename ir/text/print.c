@@ -413,6 +413,15 @@ static void print_labels(FILE *out, const struct ir_labels *l)
     fputc('\n', out);
 }
 
+static void print_meta(FILE *out, const struct ir_meta *x)
+{
+    fputs("meta ", out);
+    ir_print_string(out, x->key);
+    fputs(" = ", out);
+    ir_print_string(out, x->value);
+    fputc('\n', out);
+}
+
 void ir_print_module(FILE *out, const struct ir_module *m)
 {
     struct ir_syms s = {.ctx = m->ctx, .seen.arena = ir_arena_new(m->ctx)};
@@ -445,6 +454,8 @@ void ir_print_module(FILE *out, const struct ir_module *m)
         print_default(out, &m->defaults[i]);
     for (int i = 0; i < m->nlabels; i++)
         print_labels(out, &m->labels[i]);
+    for (int i = 0; i < m->nmetas; i++)
+        print_meta(out, &m->metas[i]);
     for (const struct ir_func *f = m->funcs; f; f = f->next)
         ir_print_func(out, f);
     if (m->program)

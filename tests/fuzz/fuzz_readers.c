@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "compiler/import/adapter.h"
+#include "compiler/import/frontend.h"
 #include "passes/parallel/partition.h"
 #include "passes/cluster/cluster.h"
 #include "runtime/ckpt/ckpt_int.h"
@@ -351,6 +352,21 @@ static void use_adapter(const char *folder)
     ir_ctx_free(ctx);
 }
 
+/* --embed-meta, of a module without functions: what is taken is there. */
+static void describe(const char *path)
+{
+    struct ir_ctx *ctx = ir_ctx_new();
+    struct ir_protect frame;
+
+    if (ctx && IR_PROTECT(ctx, &frame)) {
+        struct ir_module *m = ir_module_new(ctx, "fuzz");
+        if (frontend_describe(m, path) ? !m->nmetas : !ir_nerrors(ctx))
+            abort();
+        ir_unprotect(ctx);
+    }
+    ir_ctx_free(ctx);
+}
+
 static void put_file(const char *path, const void *data, size_t n)
 {
     FILE *f = fopen(path, "wb");
@@ -405,6 +421,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         settings(text);
         sweep(path);
         adapters(data, size);
+        describe(path);
     }
     free(text);
     if (fd >= 0)

@@ -168,6 +168,8 @@ char *data_tables_text(const struct data_tables *all);                          
 bool data_tables_parse(struct data_tables *all, const char *text);
 /* Those of a checkpoint, if it has any. `path` must outlive them. EXIT_FINE, or an exit code after a message. */
 int data_tables_load(const struct options *o, const char *path, struct data_tables *all);
+/* Those that the artifact carries (tccc --embed-meta), if it does. The same. */
+int data_tables_embedded(const struct options *o, const struct tccrt_model *m, struct data_tables *all);
 void data_tables_free(struct data_tables *all);
 
 /* -- Files --------------------------------------------------------------------------------------------------------- */

@@ -17,6 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/safe.h"
+
 enum { MOST_COLUMNS = 65536 };
 
 /* -- Categories ------------------------------------------------------------------------------------------- */
@@ -369,26 +371,6 @@ char *data_tables_text(const struct data_tables *all)
     return text;
 }
 
-/* Undoes \xHH in place; false: a backslash without its digits, or a byte of 0. */
-static bool unescape(char *s)
-{
-    char *to = s;
-
-    for (; *s; s++) {
-        if (*s == '\\') {
-            char hex[3] = {s[1] == 'x' ? s[2] : '\0', s[1] == 'x' && s[2] ? s[3] : '\0', '\0'}, *end;
-            *to = (char)strtoul(hex, &end, 16);
-            if (end != hex + 2 || !*to++)
-                return false;
-            s += 3;
-        } else {
-            *to++ = *s;
-        }
-    }
-    *to = '\0';
-    return true;
-}
-
 static bool take_numbers(char *s, struct data_numbers *to)
 {
     while (*s && to->n < DATA_CHANNELS) {
@@ -412,7 +394,7 @@ static bool take_column(struct data_table *t, char *name, bool numbers, bool dat
             return false;
         *name++ = '\0';
     }
-    if (!unescape(name) || !(c = data_table_column(t, name, strlen(name))))
+    if (!tcr_unescape(name) || !(c = data_table_column(t, name, strlen(name))))
         return false;
     c->numbers = numbers;
     c->dates = dates;
@@ -450,7 +432,7 @@ static bool take_class(struct data_table *t, char *name)
     char error[ERROR_SIZE];
     struct data_column *c = t->ncolumns ? &t->columns[t->ncolumns - 1] : NULL;
 
-    return c && !c->numbers && unescape(name) && data_class_list(c, name, strlen(name), error);
+    return c && !c->numbers && tcr_unescape(name) && data_class_list(c, name, strlen(name), error);
 }
 
 static bool take_encoding(struct data_table *t, const char *words)
@@ -485,7 +467,7 @@ static bool take_by(struct data_table *t, const char *s)
 static bool take_line(struct data_tables *all, struct data_table **t, const char *word, char *rest)
 {
     if (!strcmp(word, "input"))
-        return unescape(rest) && (*t = data_table_of(all, rest)) && !(*t)->closed && ((*t)->closed = true);
+        return tcr_unescape(rest) && (*t = data_table_of(all, rest)) && !(*t)->closed && ((*t)->closed = true);
     if (!*t)
         return false;
     if (!strcmp(word, "read")) {
@@ -493,9 +475,9 @@ static bool take_line(struct data_tables *all, struct data_table **t, const char
         return ((*t)->dtype = tcc_dtype_by_name(rest)) != TCC_NONE;
     }
     if (!strcmp(word, "missing"))
-        return !(*t)->missing && unescape(rest) && ((*t)->missing = strdup(rest));
+        return !(*t)->missing && tcr_unescape(rest) && ((*t)->missing = strdup(rest));
     if (!strcmp(word, "tokens"))
-        return !(*t)->tokens && unescape(rest) && ((*t)->tokens = strdup(rest));
+        return !(*t)->tokens && tcr_unescape(rest) && ((*t)->tokens = strdup(rest));
     if (!strcmp(word, "picture"))
         return take_picture(*t, rest);
     return !strcmp(word, "scale")        ? take_scale(*t, rest)
@@ -537,6 +519,18 @@ bool data_tables_parse(struct data_tables *all, const char *text)
     }
     free(copy);
     return ok && whole(all);
+}
+
+int data_tables_embedded(const struct options *o, const struct tccrt_model *m, struct data_tables *all)
+{
+    const char *text = tccrt_meta(m, "train.data.tables");
+
+    if (!text)
+        return EXIT_FINE;
+    all->from = "the artifact";
+    if (data_tables_parse(all, text))
+        return EXIT_FINE;
+    return tool_error(o, EXIT_DATA, "the artifact's description of its data (--embed-meta) is damaged");
 }
 
 int data_tables_load(const struct options *o, const char *path, struct data_tables *all)

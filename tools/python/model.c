@@ -196,26 +196,45 @@ static void model_free(PyObject *self)
 
 /* -- Questions ----------------------------------------------------------------------------------------------------- */
 
-/* None: it has no labels. */
-static PyObject *labels_of(const struct tccrt_model *m, const char *entry, int i, bool output)
+struct words {
+    const struct tccrt_model *m;
+    const char *entry;
+    int i;
+};
+
+static const char *input_word(const struct words *w, int k)
 {
-    const char *(*label)(const struct tccrt_model *, const char *, int, int) =
-        output ? tccrt_output_label : tccrt_input_label;
+    return tccrt_input_label(w->m, w->entry, w->i, k);
+}
+
+static const char *output_word(const struct words *w, int k)
+{
+    return tccrt_output_label(w->m, w->entry, w->i, k);
+}
+
+static const char *class_word(const struct words *w, int k)
+{
+    return tccrt_class_name(w->m, k);
+}
+
+/* None: there are none. */
+static PyObject *words_of(const char *(*word_of)(const struct words *, int), const struct words *w)
+{
     int n = 0;
-    while (label(m, entry, i, n))
+    while (word_of(w, n))
         n++;
     if (!n)
         return Py_NewRef(Py_None);
-    PyObject *labels = PyTuple_New(n);
-    for (int k = 0; labels && k < n; k++) {
-        const char *text = label(m, entry, i, k);
+    PyObject *words = PyTuple_New(n);
+    for (int k = 0; words && k < n; k++) {
+        const char *text = word_of(w, k);
         PyObject *word = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
-        if (!word || PyTuple_SetItem(labels, k, word)) {
-            Py_DECREF(labels);
+        if (!word || PyTuple_SetItem(words, k, word)) {
+            Py_DECREF(words);
             return NULL;
         }
     }
-    return labels;
+    return words;
 }
 
 /* of: whose inputs or outputs they are; NULL: inputs that may be left out. */
@@ -224,7 +243,8 @@ static PyObject *infos(const struct tccrt_model *of, const char *entry, int n, c
 {
     PyObject *all = PyTuple_New(n);
     for (int i = 0; all && i < n; i++) {
-        PyObject *labels = of ? labels_of(of, entry, i, output) : Py_NewRef(Py_None),
+        PyObject *labels = of ? words_of(output ? output_word : input_word, &(struct words){of, entry, i})
+                              : Py_NewRef(Py_None),
                  *x = labels ? py_info(&list[i], labels) : NULL;
         Py_XDECREF(labels);
         if (!x || PyTuple_SetItem(all, i, x)) {
@@ -263,6 +283,14 @@ static PyObject *model_entries(PyObject *self, void *unused)
     for (int i = 0; all && i < m->nentries; i++)
         PyTuple_SetItem(all, i, PyUnicode_FromString(m->entries[i].name));
     return all;
+}
+
+static PyObject *model_classes(PyObject *self, void *unused)
+{
+    const struct model *m = (const struct model *)self;
+
+    (void)unused;
+    return m->m ? words_of(class_word, &(struct words){.m = m->m}) : Py_NewRef(Py_None);
 }
 
 static PyObject *model_name(PyObject *self, void *unused)
@@ -345,6 +373,7 @@ static PyGetSetDef getters[] = {
      "none: a tuple of Value.",
      NULL},
     {"name", model_name, NULL, "The model's name.", NULL},
+    {"classes", model_classes, NULL, "Names of the classes that it tells apart: a tuple; None: it has none.", NULL},
     {"device", model_device, NULL, "What runs it: 'cpu', 'cuda:0', 'sim'...", NULL},
     {"threads", model_threads, NULL, "The number of threads of a call.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};

@@ -319,6 +319,8 @@ int run_data_with(const struct options *o, struct model *m, const struct run_wis
     r.tables.frozen = true;
     if (code == EXIT_FINE && wish->load)
         code = data_tables_load(o, wish->load, &r.tables);
+    if (code == EXIT_FINE && !r.tables.n && m->artifact)
+        code = data_tables_embedded(o, m->artifact, &r.tables);
     if (code == EXIT_FINE)
         code = data_set_open(o, wish->data, r.inputs, r.axes, r.nin + (wish->beside != NULL), &r.tables, &r.data);
     if (code == EXIT_FINE) {

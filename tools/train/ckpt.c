@@ -258,7 +258,9 @@ int train_tables(struct trainer *t)
         resumes = access(t->tables_from, F_OK) == 0;
     if (!resumes)
         snprintf(t->tables_from, sizeof t->tables_from, "%s", load ? load : "");
-    return code == EXIT_FINE && *t->tables_from ? data_tables_load(t->o, t->tables_from, &t->tables) : code;
+    if (code == EXIT_FINE && *t->tables_from)
+        code = data_tables_load(t->o, t->tables_from, &t->tables);
+    return code == EXIT_FINE && !t->tables.n ? data_tables_embedded(t->o, t->m.artifact, &t->tables) : code;
 }
 
 int train_resume(struct trainer *t)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tccc-train predict STEP.so: the entry point `predict` over all samples, and of each what people ask: its file, the
- * most probable classes under the names that training's data had (they are in the checkpoint), and how probable they
- * are. Scores become probabilities by a softmax, unless they are some already. Where the target of training was of
- * floats, its numbers are given in the units that its data had.
+ * tccc-train predict STEP.so: the entry point `predict`, or an artifact's only one, over all samples, and of each what
+ * people ask: its file, the most probable classes under the names that training's data had (they are in the
+ * checkpoint), and how probable they are. Scores become probabilities by a softmax, unless they are some already.
+ * Where the target of training was of floats, its numbers are given in the units that its data had.
  */
 #include "tools/train/predict_int.h"
 
@@ -21,6 +21,7 @@ struct predicting {
     const struct options *o;
     const struct tccrt_model *artifact;
     int64_t top;
+    char entry[128];
     struct tccrt_comm *world; /* NULL: this process alone */
 };
 
@@ -40,20 +41,36 @@ const char *predict_class(const struct predicted *x, char *to)
 
 /* -- What the numbers are ------------------------------------------------------------ */
 
-/* The input of `eval` that `predict` lacks, the target; false: there is none. */
-static bool find_target(const struct tccrt_model *m, struct tccrt_value_info *target)
+static bool predicts_from(const struct predicting *g, const char *name)
 {
-    int n = tccrt_ninputs(m, "eval"), known = tccrt_ninputs(m, "predict");
+    struct tccrt_value_info x;
 
-    for (int i = 0; i < n; i++) {
-        bool own = tccrt_input(m, "eval", i, target) == TCC_OK;
-        for (int k = 0; k < known && own; k++) {
-            struct tccrt_value_info x;
-            own = tccrt_input(m, "predict", k, &x) != TCC_OK || strcmp(x.name, target->name);
-        }
-        if (own)
+    for (int k = 0; k < tccrt_ninputs(g->artifact, g->entry); k++)
+        if (tccrt_input(g->artifact, g->entry, k, &x) == TCC_OK && !strcmp(x.name, name))
             return true;
-    }
+    return false;
+}
+
+/* What is predicted: what training had for the input that the entry point lacks (NULL: not known), and its type; false:
+ * nothing says that there is one. */
+static bool find_target(const struct predicting *g, const struct data_tables *all, const struct data_table **table,
+                        enum tcc_dtype *dtype)
+{
+    struct tccrt_value_info x;
+
+    *table = NULL;
+    for (int i = 0; i < tccrt_ninputs(g->artifact, "eval"); i++)
+        if (tccrt_input(g->artifact, "eval", i, &x) == TCC_OK && !predicts_from(g, x.name)) {
+            *table = data_table_find(all, x.name);
+            *dtype = (enum tcc_dtype)x.dtype;
+            return true;
+        }
+    for (int i = 0; i < all->n; i++)
+        if (all->at[i]->closed && !predicts_from(g, all->at[i]->input)) {
+            *table = all->at[i];
+            *dtype = all->at[i]->dtype;
+            return all->at[i]->read;
+        }
     return false;
 }
 
@@ -264,7 +281,8 @@ static int tell(void *user, const struct run_results *r)
 {
     const struct predicting *g = user;
     struct predictions p = {.o = g->o, .samples = r->data->samples, .results = r};
-    struct tccrt_value_info target;
+    const struct data_table *table;
+    enum tcc_dtype target;
     int k = output_of(r);
 
     if (k < 0)
@@ -273,12 +291,11 @@ static int tell(void *user, const struct run_results *r)
                           "--data writes any");
     const struct tcc_tensor *t = &r->values[k]->t;
     int64_t n = t->rank == 2 ? t->dims[1] : 1;
-    bool known = find_target(g->artifact, &target);
-    const struct data_table *table = known ? data_table_find(r->tables, target.name) : NULL;
+    bool known = find_target(g, r->tables, &table, &target);
     const struct data_column *names = class_names(table);
     p.target = table && (!table->ncolumns || data_table_width(table) == n) ? table : NULL;
     p.output = r->names[k];
-    p.classes = n > 1 && (names || !known || tcc_is_int((enum tcc_dtype)target.dtype));
+    p.classes = n > 1 && (names || !known || tcc_is_int(target));
     if (n < 1 || n > INT_MAX)
         return tool_error(g->o, EXIT_DATA, "predict: output '%s' has %" PRId64 " numbers a sample", p.output, n);
     p.each = (int)(p.classes && g->top < n ? g->top : n);
@@ -327,16 +344,26 @@ static int join_parts(const struct options *o, struct model *m, struct predictin
     return code;
 }
 
+/* Of a training step `predict`, of another artifact its first; what cannot be opened is told by who does so next. */
+static void find_entry(const char *path, char entry[128])
+{
+    struct tccrt_model *m = NULL;
+    bool step = tccrt_open(path, &m) != TCC_OK || tccrt_ninputs(m, "predict") >= 0;
+
+    snprintf(entry, 128, "%s", step ? "predict" : tccrt_entry_name(m, 0));
+    tccrt_close(m);
+}
+
 static int predict_with(const struct options *o, const char *path, const char *load, struct predicting *g)
 {
-    static const char *entry[] = {"predict"};
     struct options own = *o;
     struct model m = {0};
     int64_t threads = 0;
 
     if (!option_int(o, OPT_threads, 1, 4096, &threads))
         return EXIT_USAGE;
-    own.given[OPT_entry].at = entry;
+    find_entry(path, g->entry);
+    own.given[OPT_entry].at = (const char *[]){g->entry};
     own.given[OPT_entry].n = 1;
     int code = model_open(&own, path, &m, NULL);
     if (code == EXIT_FINE)
@@ -349,7 +376,7 @@ static int predict_with(const struct options *o, const char *path, const char *l
         code = tool_error(o, EXIT_DATA, "%s", tccrt_error());
     g->artifact = m.artifact;
     if (code == EXIT_FINE)
-        code = run_data_with(o, &m, &(struct run_wish){.data = OPT_data, .load = load, .done = tell, .user = g});
+        code = run_data_with(&own, &m, &(struct run_wish){.data = OPT_data, .load = load, .done = tell, .user = g});
     model_close(&m);
     if (g->world && tccrt_comm_finalize(g->world, code == EXIT_FINE ? NULL : tool_last_error()) && code == EXIT_FINE)
         code = tool_error(o, EXIT_ENVIRONMENT, "%s", tccrt_error());
