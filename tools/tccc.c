@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tccc: compiles a model to a native artifact. */
+#include "base/safe.h"
 #include "compiler/tccc.h"
 #include "tools/data/data_int.h"
 #include "tools/html/html_int.h"
 #include "tools/run/model_int.h"
 #include "tools/prove/prove_int.h"
+#include "tools/quant/quant_int.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -88,7 +90,8 @@ static int compile_reported(const struct options *o, struct tccc_options *c)
 
 static int info(const struct options *o)
 {
-    static const enum option_id writes[] = {OPT_output, OPT_object, OPT_header, OPT_depends, OPT_html, OPT_dump_ir};
+    static const enum option_id writes[] = {OPT_output, OPT_object,  OPT_header,  OPT_depends,
+                                            OPT_html,   OPT_dump_ir, OPT_quantize};
 
     for (size_t i = 0; i < sizeof writes / sizeof *writes; i++)
         if (option_set(o, writes[i]))
@@ -99,6 +102,40 @@ static int info(const struct options *o)
     if (model_is_artifact(o->words[0]))
         return tool_error(o, EXIT_DATA, "%s: an artifact; --info is about models", o->words[0]);
     return info_print(o);
+}
+
+/* What is written, and what is done with it. */
+static int compile_and_use(const struct options *o, struct tccc_options *c)
+{
+    int code = option_set(o, OPT_tune) ? tune_model(o, c) : EXIT_FINE;
+
+    if (code == EXIT_FINE)
+        code = compile_reported(o, c);
+    if (code == EXIT_FINE && option_set(o, OPT_emit))
+        code = emit_images(o, c);
+    return code == EXIT_FINE && option_set(o, OPT_prove_kernels) ? prove_model(o, c) : code;
+}
+
+/* The same of the quantised model. */
+static int compile_quantised(const struct options *o, struct tccc_options *c)
+{
+    const char *base = getenv("TMPDIR");
+    struct tcr_scratch scratch;
+    char path[PATH_MAX];
+
+    if (c->train)
+        return usage_error(o, "--quantize is for trained models; --train with --qat trains for bytes");
+    if (c->depends)
+        return usage_error(
+            o, "-MD: what --quantize reads can't be listed; quantise with tccc-quantize, a rule of its own");
+    if (tcr_scratch_make(&scratch, base && *base ? base : "/tmp", "tccc-quantize-"))
+        return tool_error(o, EXIT_ENVIRONMENT, "cannot make a folder for temporary files: %m");
+    int code = quant_step(o, scratch.path, path);
+    c->model = path;
+    if (code == EXIT_FINE)
+        code = compile_and_use(o, c);
+    tcr_scratch_remove(&scratch);
+    return code;
 }
 
 static int run(struct options *o)
@@ -145,12 +182,7 @@ static int run(struct options *o)
         return usage_error(o, "--html requires an artifact (-o)");
     if (option_set(o, OPT_device) && !option_set(o, OPT_tune))
         return usage_error(o, "--device says what times kernels: it requires --tune");
-    if (option_set(o, OPT_tune) && (code = tune_model(o, &c)) != EXIT_FINE)
-        return code;
-    code = compile_reported(o, &c);
-    if (code == EXIT_FINE && option_set(o, OPT_emit))
-        code = emit_images(o, &c);
-    return code == EXIT_FINE && option_set(o, OPT_prove_kernels) ? prove_model(o, &c) : code;
+    return option_set(o, OPT_quantize) ? compile_quantised(o, &c) : compile_and_use(o, &c);
 }
 
 int main(int argc, char **argv)

@@ -2,7 +2,8 @@
 /*
  * Private to tccc-quantize.
  *
- *   tccc-quantize   the command line, what is done in which order, the report
+ *   quantize        options, what is done in which order, the report
+ *   step            tccc --quantize
  *   graph           the model's nodes, values and weights, read from the file's records
  *   choose          which nodes are quantised
  *   feed            runs over data: calibration, scores
@@ -79,6 +80,8 @@ struct quant {
     const struct options *o;
     struct ir_ctx *ctx;          /* memory */
     const char *path, *folder;   /* folder: for temporary files */
+    FILE *report;                /* where what was done is said; NULL: nowhere */
+    const char *called;          /* what it is said of; NULL: the output */
     struct data_file *file;
     struct wire_record graph;
     struct onnx_files files;
@@ -227,5 +230,12 @@ bool quant_bias_fits(const struct quant *q, const struct quant_node *n);
 
 /* Leaves nodes out until the score falls by no more than q->max_drop. path, c: for trials. */
 int quant_search(struct quant *q, const char *path, const struct quant_classes *model, struct quant_classes *c);
+
+/* -- The whole (quantize.c) ---------------------------------------------------------------------------------------- */
+
+/* A model, o->words, by tccc-quantize's options: the exit code. */
+int quant_run(const struct options *o, FILE *report, const char *called);
+/* By tccc's --quantize, into a file below `folder`, whose name is path[PATH_MAX]: the exit code. */
+int quant_step(const struct options *o, const char *folder, char *path);
 
 #endif
