@@ -166,6 +166,9 @@ int64_t ct_cut_rows(const struct ct *c, bool last, int64_t tap);
 
 /* Do the rows left after whole blocks of mr share the last block's? Where a tile ends in them alone they can't. */
 bool ct_shared_rest(const struct ct *c, int mr);
+/* Do mr rows of A read what others of them do in so many steps side by side, as neighbouring pixels by a convolution's
+ * taps? `step`, `row`: elements from one to the next. */
+bool ct_rows_share(int64_t step, int64_t row, int mr, int64_t steps);
 
 /* Cycles of a step of the sum in a register tile of mr rows and cv vectors, about. */
 double ct_step_cost(const struct ct *c, int mr, int cv);

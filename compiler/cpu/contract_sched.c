@@ -94,6 +94,13 @@ double ct_step_cost(const struct ct *c, int mr, int cv)
     return cost + (slab > 40e3 ? 0.6 : 0.1) * cv + 0.02 * mr;
 }
 
+bool ct_rows_share(int64_t step, int64_t row, int mr, int64_t steps)
+{
+    if (step < 1 || row < 1 || mr == 1)
+        return false;
+    return row % step == 0 ? row / step < steps : step % row == 0 && step / row < mr;
+}
+
 static int max_rows(const struct cpu_machine *m, const struct ct *c, int cv)
 {
     if (cv > 6 && reads_b_in_place(m, c))
@@ -110,6 +117,8 @@ static int max_rows(const struct cpu_machine *m, const struct ct *c, int cv)
     if (c->by_lane) { /* a vector a row beside its sums */
         mr = (m->registers - cv - 1 - ct_summed_row(c) * (cv + 1)) / (cv + 1);
         mr = mr < m->lane_rows ? mr : m->lane_rows;
+    } else if (m->lane_bytes && cv > 1 && ct_rows_share(c->ks[c->nks - 1].sa, c->row_sa, mr, 2)) {
+        mr = (m->registers - cv) / (cv + 1); /* what rows share is kept, and no product reads memory */
     }
     if (c->square) /* a vector for two rows beside their sums, and two of B */
         mr = 2 * (m->registers - 4) / (2 * cv + 1) / 2 * 2;

@@ -33,11 +33,10 @@ static int steps_a_turn(const struct sum *s)
 static bool shares_too_much(const struct sum *s)
 {
     const struct ct *c = &s->g->c;
-    int64_t step = s->sa[c->nks - 1], row = s->row_sa, n = c->ks[c->nks - 1].n;
-    int64_t together = n != CT_DYN && n <= cg_few_steps(s) ? n : steps_a_turn(s);
-    if (step < 1 || row < 1 || s->mr == 1 || s->cv == 1 || c->depth > 1 || c->by_lane)
+    int64_t n = c->ks[c->nks - 1].n, together = n != CT_DYN && n <= cg_few_steps(s) ? n : steps_a_turn(s);
+    if (s->cv == 1 || c->depth > 1 || c->by_lane)
         return false;
-    bool shares = row % step == 0 ? row / step < together : step % row == 0 && step / row < s->mr;
+    bool shares = ct_rows_share(s->sa[c->nks - 1], s->row_sa, s->mr, together);
     return shares && s->mr * s->cv + s->cv + s->mr > em_cpu(s->g->e)->registers;
 }
 
