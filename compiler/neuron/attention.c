@@ -11,8 +11,10 @@
  *     logarithms, for gradients
  *
  * Instructions of steps are interleaved so that no engine waits for another: weights of one, sums of the one two before
- * it, scores of the next one, then what was weighed before is turned over and multiplied. Keys that a causal
- * mask hides from all rows are left out; where it hides some, GpSimd selects by index.
+ * it, scores of those that come next, as many as banks hold (of small steps several, so that the tensor engine has work
+ * while the others are at one step's largest score, weights, and what follows), then what was weighed before is turned
+ * over and multiplied. Keys that a causal mask hides from all rows are left out; where it hides some, GpSimd selects by
+ * index.
  *
  * On trn1 NaN spreads to other rows where weights are turned over. It becomes 1 before (GpSimd, as an integer: weights
  * are no larger); the row's sum keeps it.
@@ -243,6 +245,8 @@ static struct na_head *new_head(struct na_attention *a, const int64_t *base)
     memcpy(h->base, base, sizeof h->base);
     h->keys = IR_NEWN(nk->ctx, a->keys / PART + 1, struct nk_panel *);
     h->values = IR_NEWN(nk->ctx, a->keys / NEURON_PARTITIONS + 3, const struct nk_value *);
+    if (a->state)
+        na_load_state(a, h);
     return h;
 }
 
@@ -298,8 +302,6 @@ static void begin_rows(struct na_attention *a, struct walk *w)
     r->n = nk_panel_part(a->q, nk->extent[a->r.row] - w->row, NEURON_PARTITIONS);
     r->q = nk_panel_copy(nk, a->q);
     nk_panel_load(nk, r->q, w->base, w->row, r->n);
-    if (nk->keys == NK_KEYS_OTHER)
-        na_begin_with_state(a, r);
     w->lo = 0;
     w->last = a->keys;
     w->all = 0;
@@ -329,6 +331,10 @@ static bool next_step(struct na_attention *a, struct walk *w, struct na_step *s)
     } else if (w->ahead) {
         load_some(a, w->ahead);
     }
+    if (a->state && !w->rows->head) {
+        w->rows->head = w->head;
+        na_begin_with_state(a, w->rows);
+    }
     w->rows->head = w->head;
     *s = (struct na_step){.rows = w->rows};
     int64_t end = w->last < w->lo + KEYS ? w->last : w->lo + KEYS;
@@ -354,67 +360,67 @@ static bool next_step(struct na_attention *a, struct walk *w, struct na_step *s)
     return true;
 }
 
-static void score(struct na_attention *a, struct na_step *s)
+/* Steps under way, those that come next among them: `made` are known of, `scored` have scores. */
+enum { STEPS = 8, LOOK = PARTS };
+struct steps {
+    struct walk walk;
+    struct na_step at[STEPS];
+    int made, scored;
+};
+
+/* Scores of up to LOOK steps behind step `now`, as many as there are banks for. */
+static void look_ahead(struct na_attention *a, struct steps *w, int now)
 {
-    for (int p = 0; p < s->nparts; p++)
-        s->part[p].scores = scores(a, s->rows, s->part[p].lo, s->part[p].n);
+    int parts = 0;
+    for (int i = now + 1; i < w->scored; i++)
+        parts += w->at[i % STEPS].nparts;
+    for (; w->scored <= now + LOOK && parts < PARTS; w->scored++) {
+        struct na_step *s = &w->at[w->scored % STEPS];
+        if (w->made == w->scored && !next_step(a, &w->walk, s))
+            return;
+        w->made = w->scored + 1;
+        if (parts && parts + s->nparts > PARTS)
+            return;
+        parts += s->nparts;
+        for (int p = 0; p < s->nparts; p++)
+            s->part[p].scores = scores(a, s->rows, s->part[p].lo, s->part[p].n);
+    }
 }
 
-/* Results of rows whose keys all were looked at. */
-static void run_ends(struct na_attention *a)
+/* What rows have before any keys. */
+static void begin_state(struct na_attention *a)
 {
-    struct nk *nk = a->nk;
-    int64_t base[KN_MAX_DIMS] = {0};
-    do
-        for (int64_t row = 0; row < nk->extent[a->r.row]; row += NEURON_PARTITIONS) {
-            struct na_rows r = {.n = nk->extent[a->r.row] - row};
-            r.n = r.n < NEURON_PARTITIONS ? r.n : NEURON_PARTITIONS;
-            memcpy(r.base, base, sizeof base);
-            r.base[a->r.row] = row;
-            na_begin_with_state(a, &r);
-            na_store_means(a, &r);
-            nk_drop(nk, r.mean);
-            nk_drop(nk, r.sum);
-            nk_drop(nk, r.top);
-        }
-    while (next_head(a, base));
+    struct na_head h = {0};
+    do {
+        nk_begin_tile(a->nk);
+        na_store_none(a, &h);
+    } while (next_head(a, h.base));
 }
 
 void nk_run_attention(struct nk *nk)
 {
     struct na_attention a;
-    struct walk w = {0};
-    struct na_step step[3] = {0}, *now = step, *before = NULL; /* they take turns */
+    struct steps *w = IR_NEW(nk->ctx, struct steps);
     if (!plan(nk, &a))
         nk_refuse(nk, "attention of another form");
     nk->optional = true;
     if (nk->keys == NK_KEYS_NONE) {
-        run_ends(&a);
+        begin_state(&a);
         return;
     }
-    next_step(&a, &w, now);
-    score(&a, now);
-    for (int i = 0; now; i++) {
-        struct na_step *after = &step[(i + 1) % 3], *last = before;
-        weigh(&a, now);
+    look_ahead(&a, w, -1);
+    for (int i = 0; i < w->scored + 2; i++) {
+        struct na_step *now = i < w->scored ? &w->at[i % STEPS] : NULL,
+                       *before = i && i <= w->scored ? &w->at[(i - 1) % STEPS] : NULL;
+        if (now)
+            weigh(&a, now);
         if (i > 1)
-            na_add_up(&a, &step[(i - 2) % 3]);
-        if (last)
-            na_turn_first(&a, last);
-        if (next_step(&a, &w, after))
-            score(&a, after);
-        else
-            after = NULL;
-        if (last)
-            na_average(&a, last);
-        before = now;
-        now = after;
-        if (!now) {
+            na_add_up(&a, &w->at[(i - 2) % STEPS]);
+        if (before)
             na_turn_first(&a, before);
+        if (now)
+            look_ahead(&a, w, i);
+        if (before)
             na_average(&a, before);
-            if (last)
-                na_add_up(&a, last);
-            na_add_up(&a, before);
-        }
     }
 }

@@ -13,6 +13,7 @@ struct na_head {
     struct nk_panel **keys;
     const struct nk_value **values;
     const struct nk_value *tops, *sums; /* of whole blocks of rows, where their logarithms are stored: columns */
+    const struct nk_value *state;       /* what rows have of other keys; NULL: nothing */
 };
 
 /* 128 rows, or fewer. */
@@ -21,6 +22,7 @@ struct na_rows {
     struct na_head *head;
     struct nk_panel *q;
     const struct nk_value *top, *sum, *mean; /* so far; columns and [rows, e] */
+    const struct nk_value *kept;             /* where the largest score is to be when the turn ends */
 };
 
 /* Rows and keys that are looked at together. */
@@ -41,6 +43,7 @@ struct na_attention {
     struct kn_attention r;
     ir_expr visible;             /* keys that a row may look at; NULL: all */
     const struct kn_insn *state; /* stores what rows have of other keys (phases.c); NULL: none does */
+    const struct nk_value *none; /* what rows have where they have nothing */
     struct nk_panel *q, *k;
     enum tcc_dtype type; /* in which weights and values are multiplied */
     struct nk_blocks values;
@@ -57,8 +60,9 @@ struct nk_tile na_tile_of(const struct na_attention *a, const struct na_rows *r,
 void na_turn_first(struct na_attention *a, struct na_step *s);
 void na_average(struct na_attention *a, struct na_step *s);
 void na_add_up(struct na_attention *a, struct na_step *s);
-/* Rows with what they have of other keys; the stage that stores means, at these rows. */
+/* Of a head, what its rows have of other keys: loaded; where they have nothing, stored; of these rows. */
+void na_load_state(struct na_attention *a, struct na_head *h);
+void na_store_none(struct na_attention *a, const struct na_head *h);
 void na_begin_with_state(struct na_attention *a, struct na_rows *r);
-void na_store_means(struct na_attention *a, struct na_rows *r);
 
 #endif

@@ -6,6 +6,7 @@
 #include "compiler/neuron/attention_int.h"
 
 #include <float.h>
+#include <math.h>
 #include <string.h>
 
 /* Weights [rows, n] as [keys, rows], n of them up to 128 partitions each; *blocks of them lie behind each other. */
@@ -129,57 +130,83 @@ static void store_logarithms(struct na_attention *a, struct na_rows *r)
         run_logarithms(a, r, 0, blocks, NEURON_PARTITIONS, tops, sums);
 }
 
-/* What rows have of other keys: MEANS, and behind that store another one of largest scores and sums of weights, SUMS,
- * beside each other. */
-enum { MEANS, SUMS };
-static const struct nk_value *load_state(struct na_attention *a, const struct na_rows *r, int which, int64_t n)
+/* What the rows of a turn have of other keys lies in HBM by partitions: in each of them, for each 128 rows, a row's
+ * means, its sum of weights, its largest score. So it is one transfer of long rows for a head, there or back. */
+static struct nk_tile state_tile(const struct na_attention *a)
+{
+    int64_t rows = a->nk->extent[a->r.row], blocks = (rows + NEURON_PARTITIONS - 1) / NEURON_PARTITIONS;
+    return (struct nk_tile){.n = 3,
+                            .nouter = 3,
+                            .axis = {{KN_MAX_DIMS - 1, 1, blocks > 1 ? NEURON_PARTITIONS : rows},
+                                     {KN_MAX_DIMS - 1, 1, blocks},
+                                     {KN_MAX_DIMS - 1, 1, a->width + NK_STATE_COLUMNS}}};
+}
+
+static void transfer_state(struct na_attention *a, const int64_t *base, const struct nk_value *v, bool store)
 {
     struct nk *nk = a->nk;
-    int mark = nk_mark(nk);
-    struct nk_tile t = na_tile_of(a, r, a->r.e, 0, n);
-    struct kn_insn *load = IR_NEW(nk->ctx, struct kn_insn);
-    *load = a->state[which];
-    load->code = KN_LOAD;
-    load->nargs = 0;
-    load->arg[0] = -1;
-    const struct nk_value *to = nk_new(nk, &t, TCC_F32);
-    nk_copy_to(nk, &t, to, nk_load(nk, &t, load, NULL));
-    nk_release_to(nk, mark, &to, 1);
-    return to;
+    struct nk_tile t = state_tile(a), one = {.n = 1, .nouter = 1, .axis = {{KN_MAX_DIMS - 1, 1, 1}}};
+    struct nk_buffer *tensor = nk->hbm[a->state->operand];
+    int64_t n = t.axis[1].extent * t.axis[2].extent;
+    struct nk_pieces pieces = {0};
+    memcpy(one.base, base, sizeof one.base);
+    if (!nk_pieces_of(nk, &one, a->state, &pieces))
+        nk_refuse(nk, "rows' state that is not everywhere");
+    struct neuron_operand far = {.space = NEURON_HBM,
+                                 .type = NEURON_F32,
+                                 .reg = NEURON_NO_REGISTER,
+                                 .tensor = tensor->tensor,
+                                 .offset = pieces.at[0].line.base * neuron_type_bytes(NEURON_F32),
+                                 .ndims = 2,
+                                 .size = {(uint16_t)t.axis[0].extent, (uint16_t)n},
+                                 .stride = {(int32_t)n, 1}};
+    struct neuron_instr i = {.op = NEURON_OP_DMA, .noperands = 2};
+    i.operand[store] = nk_operand(nk, &t, v, 0, NULL);
+    i.operand[!store] = far;
+    neuron_set_attr(&i, NEURON_ATTR_QUEUE, (union neuron_value){.i = store ? NK_QUEUE_OUT : NK_QUEUE_IN});
+    nk_emit(nk, store ? NEURON_GPSIMD : NEURON_SYNC, &i, 2,
+            (struct nk_use[]){{v->buffer, !store, 0}, {tensor, store, 0}});
+}
+
+void na_load_state(struct na_attention *a, struct na_head *h)
+{
+    struct nk_tile t = state_tile(a);
+    nk_begin_tile(a->nk);
+    h->state = nk_new(a->nk, &t, TCC_F32);
+    h->state->buffer->stays = true;
+    transfer_state(a, h->base, h->state, false);
+}
+
+void na_store_none(struct na_attention *a, const struct na_head *h)
+{
+    struct nk *nk = a->nk;
+    struct nk_tile t = state_tile(a), tops = t;
+    if (!a->none) {
+        a->none = nk_new(nk, &t, TCC_F32);
+        a->none->buffer->stays = true;
+        nk_fill(nk, &t, a->none, 0);
+        struct nk_value top = nk_from(a->none, a->width + 1);
+        tops.axis[2].extent = 1;
+        nk_fill(nk, &tops, &top, -INFINITY);
+    }
+    transfer_state(a, h->base, a->none, true);
 }
 
 void na_begin_with_state(struct na_attention *a, struct na_rows *r)
 {
-    struct nk *nk = a->nk;
-    struct nk_tile one = nk_lanes(r->n, 1);
-    nk_begin_tile(nk);
-    r->mean = load_state(a, r, MEANS, a->width);
-    const struct nk_value *sums = load_state(a, r, SUMS, 2), *top = nk_new(nk, &one, TCC_F32),
-                          *sum = nk_new(nk, &one, TCC_F32);
-    struct nk_value from[] = {nk_from(sums, 0), nk_from(sums, 1)};
-    nk_copy_to(nk, &one, top, &from[0]);
-    nk_copy_to(nk, &one, sum, &from[1]);
-    nk_drop(nk, sums);
-    r->top = top;
-    r->sum = sum;
+    struct nk_value *of = IR_NEWN(a->nk->ctx, 3, struct nk_value);
+    int64_t at = r->base[a->r.row] / NEURON_PARTITIONS * (a->width + NK_STATE_COLUMNS),
+            to[] = {0, a->width, a->width + 1};
+    for (int i = 0; i < 3; i++) {
+        of[i] = nk_from(r->head->state, at + to[i]);
+        of[i].stride[1] = 1;
+    }
+    r->mean = &of[0];
+    r->sum = &of[1];
+    r->top = r->kept = &of[2];
 }
 
-static void store_state(struct na_attention *a, struct na_rows *r)
-{
-    struct nk *nk = a->nk;
-    int mark = nk_mark(nk);
-    struct nk_tile means = na_tile_of(a, r, a->r.e, 0, a->width), t = na_tile_of(a, r, a->r.e, 0, 2),
-                   one = nk_lanes(r->n, 1);
-    const struct nk_value *sums = nk_new(nk, &t, TCC_F32);
-    struct nk_value to[] = {nk_from(sums, 0), nk_from(sums, 1)};
-    nk_copy_to(nk, &one, &to[0], r->top);
-    nk_copy_to(nk, &one, &to[1], r->sum);
-    nk_store(nk, &means, &a->state[MEANS], r->mean);
-    nk_store(nk, &t, &a->state[SUMS], sums);
-    nk_release_to(nk, mark, NULL, 0);
-}
-
-void na_store_means(struct na_attention *a, struct na_rows *r)
+static void store_means(struct na_attention *a, struct na_rows *r)
 {
     struct nk *nk = a->nk;
     int mark = nk_mark(nk);
@@ -195,21 +222,32 @@ void na_store_means(struct na_attention *a, struct na_rows *r)
     nk_release_to(nk, mark, NULL, 0);
 }
 
-/* The kernel's last stages at these rows. */
-static void finish(struct na_attention *a, struct na_rows *r)
+/* The kernel's last stages at these rows, or what they have by now. */
+static void finish(struct na_attention *a, const struct na_step *s)
 {
     struct nk *nk = a->nk;
-    nk_begin_tile(nk);
-    if (a->state)
-        store_state(a, r);
+    struct na_rows *r = s->rows;
+    struct nk_tile one = nk_lanes(r->n, 1);
+    if (!a->state)
+        nk_begin_tile(nk);
+    if (nk->keys == NK_KEYS_OTHER)
+        nk_copy_to(nk, &one, r->kept, r->top);
     else if (a->r.mean >= 0)
-        na_store_means(a, r);
+        store_means(a, r);
     if (a->r.lse >= 0)
         store_logarithms(a, r);
     nk_drop(nk, r->mean);
     nk_drop(nk, r->sum);
     nk_drop(nk, r->top);
     nk_panel_release(nk, r->q);
+    if (!a->state || !s->last_of_head)
+        return;
+    if (nk->keys == NK_KEYS_OTHER)
+        transfer_state(a, r->head->base, r->head->state, true);
+    else
+        na_store_none(a, r->head);
+    r->head->state->buffer->stays = false;
+    nk_drop(nk, r->head->state);
 }
 
 void na_add_up(struct na_attention *a, struct na_step *s)
@@ -230,5 +268,5 @@ void na_add_up(struct na_attention *a, struct na_step *s)
         nk_drop(nk, s->mean);
     nk_drop(nk, s->factor);
     if (s->last_of_rows)
-        finish(a, r);
+        finish(a, s);
 }

@@ -263,7 +263,7 @@ struct neuron_program *neuron_kernel_program(struct ir_ctx *ctx, const struct nk
     struct nk whole = {.ctx = ctx, .machine = m, .k = k}, product = whole, passes = whole;
     product.k = ones;
     product.product = true;
-    struct neuron_program *p = ones ? make(product, why) : NULL;
+    struct neuron_program *p = ones ? make(product, why) : nk_rows_program(ctx, m, k, why);
     if (!p && nk_few(ctx, m->core, k, pass)) {
         passes.k = pass[0];
         passes.then = pass[1];

@@ -28,10 +28,10 @@ static bool lacks(const struct pass_machine *m, enum tcc_dtype d)
     return !nk_has_type(d);
 }
 
-/* May so many rows, or keys, be known to the run alone? Where keys are, they are at the rows' places (phases.c); rows
- * alone are turns, unless a causal mask compares them with keys. A cast would be the kernel's, which then is none that
- * attention.c takes. */
-static bool may_be_open(const struct ir_node *n)
+/* May so many rows, or keys, be known to the run alone, or be more than fit on chip? Keys are at the rows' places then
+ * (phases.c); rows alone are turns, unless a causal mask compares them with keys. A cast would be the kernel's, which
+ * then is none that attention.c takes. */
+static bool may_be_turns(const struct ir_node *n)
 {
     ir_expr rows = n->in[0].value->type->dim[2], keys = n->in[1].value->type->dim[2];
     bool causal = ir_get_i(n, IR_ATTR_causal, 0) != 0;
@@ -42,14 +42,15 @@ static bool may_be_open(const struct ir_node *n)
         if (from && from->op == IR_cast)
             return false;
     }
-    return n->op == IR_attention && rows->kind == IR_X_SYM && (rows == keys || (ir_is_const(keys, NULL) && !causal));
+    bool known = ir_is_const(rows, NULL), alone = !known && ir_is_const(keys, NULL) && !causal;
+    return n->op == IR_attention && (known || rows->kind == IR_X_SYM) && (rows == keys || alone);
 }
 
 /* As attention.c takes it: rows, keys and values of one type; what it finds too large then is a kernel of the lanes'.
  * The batch may be open, and rows and keys. */
 static bool attention(const struct ir_node *n)
 {
-    enum { LEAST_ROWS = 16, MOST_KEYS = 8192, MOST_WIDTH = 128 };
+    enum { LEAST_ROWS = 16, MOST_WIDTH = 128 };
     ir_type q = n->in[0].value->type;
     int64_t size[3][4];
     if (q->dtype != TCC_F32 && q->dtype != TCC_BF16 && q->dtype != TCC_F16)
@@ -59,13 +60,13 @@ static bool attention(const struct ir_node *n)
             if (n->in[i].value->type->dtype != q->dtype)
                 return false;
             else if (!ir_is_const(n->in[i].value->type->dim[d], &size[i][d])) {
-                bool open = d == 0 ? n->in[i].value->type->dim[0]->kind == IR_X_SYM : d == 2 && may_be_open(n);
+                bool open = d == 0 ? n->in[i].value->type->dim[0]->kind == IR_X_SYM : d == 2 && may_be_turns(n);
                 if (!open)
                     return false;
                 size[i][d] = LEAST_ROWS;
             }
     return size[0][2] >= LEAST_ROWS && size[0][3] % 32 == 0 && size[0][3] <= MOST_WIDTH && size[2][3] <= MOST_WIDTH &&
-           size[1][2] <= MOST_KEYS;
+           (size[1][2] <= NK_MOST_KEYS || may_be_turns(n));
 }
 
 static bool is_forward(const struct ir_node *n)

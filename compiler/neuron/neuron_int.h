@@ -78,9 +78,11 @@ enum {
     NK_SHORT = 600, NK_MOST_UNROLLED = 1000000, NK_STEADY = 2, NK_MOST_STEADY = 4
 };
 
-/* Keys that rows of attention look at: all; or some: those at the rows' places, which come first, others, and then
- * none, where results are made of what rows have. */
-enum nk_keys { NK_KEYS_ALL, NK_KEYS_OWN, NK_KEYS_OTHER, NK_KEYS_NONE };
+/* Keys that rows of attention look at: all; or some: none, before all others, which sets what rows have of keys to what
+ * adds nothing; others than those at the rows' places; and those, last, where results are made. Rows of such a turn at
+ * most; what a row has besides its means. */
+enum nk_keys { NK_KEYS_ALL, NK_KEYS_NONE, NK_KEYS_OTHER, NK_KEYS_OWN };
+enum { NK_ROWS = 1024, NK_STATE_COLUMNS = 2 };
 
 /* Iterations that happen at once: dim `dim` of the kernel has the value base[dim] + the sum of mult * index over its
  * axes. Axis 0 lies on partitions, the others in each of them, outermost first. */
@@ -233,6 +235,10 @@ struct neuron_program *nk_open_program(struct ir_ctx *ctx, const struct nk_machi
                                        const char **why);
 /* Attention as turns of a few heads each; NULL: it has none that are alike (open.c). */
 struct neuron_program *nk_heads_program(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k);
+/* Attention of more than so many keys, as turns of some rows and keys each; NULL: it is another kernel. */
+enum { NK_MOST_KEYS = 8192 };
+struct neuron_program *nk_rows_program(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k,
+                                       const char **why);
 
 /* The program of a kernel; NULL: it has to run on the host, *why says why. The caller frees it. */
 struct neuron_program *neuron_kernel_program(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k,
@@ -299,6 +305,8 @@ bool nk_is_some_keys(const struct kn_kernel *k);
 /* Does the instruction of such a kernel say what a causal mask compares, which turns know? */
 bool nk_is_position(const struct kn_kernel *k, int insn);
 int nk_phases(struct ir_ctx *ctx, const struct kn_kernel *k, const struct kn_kernel **to);
+/* Attention of known size as attention to some keys; NULL: it can't be. */
+const struct kn_kernel *nk_some_keys(struct ir_ctx *ctx, const struct kn_kernel *k);
 
 /* turns.c: an open kernel's loops of turns, in one another, each over the units of a dim: as many as sizes say (units
  * 0), or so many. Turns of many points come first. A program for each way to choose a level of each axis, the last one
@@ -311,7 +319,7 @@ struct nk_read { uint16_t tensor; int words; int64_t times, plus; struct neuron_
 struct nk_turns {
     int naxes, ntensors, nread;
     /* The last two axes are the rows and keys of attention, in the same places; causal: rows see the keys before them.
-     * Behind the other programs are, by level, those of rows and their own keys, and those of what rows come to. */
+     * Behind the other programs are, by level, those of rows and their own keys, then one that sets what they have. */
     bool rows, causal;
     struct nk_read read[NK_READ];
     struct nk_axis_turns axis[NK_OPEN];

@@ -122,22 +122,38 @@ static bool make_turn(struct nk_open *o, const struct nk_machine *m, struct nk_t
     return t->program[p];
 }
 
+/* Levels of rows and keys: down to one point where the run alone knows how many there are, else down to what all of
+ * them are a multiple of. Of rows two are enough where there are so many (turns.c). */
+static void find_row_levels(const struct nk_open *o, struct nk_turns *t)
+{
+    static const int64_t points[] = {NK_ROWS, NK_ROWS / 2, 128, 32, 8, 1};
+    int rows = o->naxes - 2, keys = o->naxes - 1;
+    int64_t known = o->axis[keys].units, least = 0;
+    struct nk_axis_turns *x = &t->axis[keys];
+    x->n = 0;
+    for (int l = 0; l < NK_LEVELS + 1; l++) {
+        bool one = points[l] == 1, other = l == (known ? 1 : 0);
+        if (other || (known && x->n && known % least == 0) || (!one && points[l] * o->axis[keys].each > points[!known]))
+            continue;
+        x->points[x->n++] = least = points[l];
+    }
+    memcpy(&t->axis[rows], x, sizeof *x);
+    t->axis[rows].units = o->axis[rows].units;
+    t->axis[rows].n = known && x->n > 2 ? 2 : x->n;
+}
+
 /* Rows and keys of attention, in turns of so many points; which of them meet is put_rows()'s matter (turns.c). */
 static bool make_rows(struct nk_open *o, const struct nk_machine *m, struct nk_turns *t)
 {
-    static const int64_t points[] = {512, 128, 32, 8, 1};
-    int rows = o->naxes - 2, keys = o->naxes - 1, n = 0;
+    int rows = o->naxes - 2, keys = o->naxes - 1;
     struct nk_axis_turns *x = &t->axis[keys];
     int64_t units[NK_OPEN] = {1, 1, 1};
     bool fine = true;
-    for (int l = 0; l < NK_LEVELS; l++)
-        if (points[l] * o->axis[keys].each <= points[0] || points[l] == 1)
-            x->points[n++] = points[l];
-    x->n = n;
-    memcpy(&t->axis[rows], x, sizeof *x);
+    find_row_levels(o, t);
     t->rows = true;
     t->causal = o->k->roles.attention.is.compare >= 0;
-    for (int l = 0; l < n && fine; l++) {
+    int n = x->n;
+    for (int l = 0; l < t->axis[rows].n && fine; l++) {
         units[rows] = x->points[l];
         for (int k = l > 1 ? l : 0; k < n && fine; k++) {
             units[keys] = x->points[k];
@@ -145,7 +161,7 @@ static bool make_rows(struct nk_open *o, const struct nk_machine *m, struct nk_t
         }
         units[keys] = units[rows];
         fine = fine && make_turn(o, m, t, n * n + l, units, NK_KEYS_OWN) &&
-               make_turn(o, m, t, n * n + n + l, units, NK_KEYS_NONE);
+               (l || make_turn(o, m, t, n * n + n, units, NK_KEYS_NONE));
     }
     return fine;
 }
@@ -374,4 +390,60 @@ struct neuron_program *nk_heads_program(struct ir_ctx *ctx, const struct nk_mach
         return p;
     }
     return NULL;
+}
+
+/* So many points of a dim a turn, of turns of all of its n ones. */
+static void add_axis(struct nk_open *o, int dim, int64_t each, int64_t n)
+{
+    o->axis[o->naxes++] =
+        (struct nk_open_axis){.dim = dim, .var = o->k->dims[dim].var, .each = each, .units = n / each};
+}
+
+/* Heads of a turn: as many as make it long. */
+static bool make_known_rows(struct nk_open *o, const struct nk_machine *m, struct nk_turns *t, const int64_t *extent)
+{
+    const struct kn_kernel *k = o->k;
+    const struct kn_attention *r = &k->roles.attention;
+    int heads = -1;
+    for (int d = 0; d < k->ndims; d++)
+        if (d != r->row && k->dims[d].role == KN_OUTER && extent[d] > (heads < 0 ? 1 : extent[heads]))
+            heads = d;
+    for (int64_t each = 1, n = heads < 0 ? 1 : extent[heads]; each <= n; each++) {
+        if (n % each)
+            continue;
+        *o = (struct nk_open){.ctx = o->ctx, .k = k};
+        if (heads >= 0)
+            add_axis(o, heads, each, n);
+        add_axis(o, r->row, 1, extent[r->row]);
+        add_axis(o, r->t, 1, extent[r->t]);
+        int64_t units[NK_OPEN] = {1, 1, 1};
+        units[o->naxes - 2] = units[o->naxes - 1] = NK_ROWS;
+        struct neuron_program *p = nk_find_shifts(o) ? turn(o, m, units, NK_KEYS_OTHER, &o->why) : NULL;
+        bool enough = !p || nk_ticks_of(m->core, p) > 2 * LONG || each == n;
+        neuron_program_free(p);
+        if (!enough)
+            continue;
+        *t = (struct nk_turns){.naxes = o->naxes};
+        for (int a = 0; a < o->naxes; a++)
+            t->axis[a] = (struct nk_axis_turns){.n = 1, .points = {1}, .units = o->axis[a].units};
+        return p && make_rows(o, m, t);
+    }
+    return false;
+}
+
+struct neuron_program *nk_rows_program(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k,
+                                       const char **why)
+{
+    int64_t extent[KN_MAX_DIMS];
+    const struct kn_attention *r = &k->roles.attention;
+    bool known = k->roles.form == KN_ATTENTION && r->row >= 0;
+    for (int d = 0; d < k->ndims && known; d++)
+        known = ir_is_const(k->dims[d].extent, &extent[d]);
+    struct nk_open o = {.ctx = ctx, .k = known && extent[r->t] > NK_MOST_KEYS ? nk_some_keys(ctx, k) : NULL};
+    struct nk_turns t = {0};
+    if (!o.k)
+        return NULL;
+    struct neuron_program *p = make_known_rows(&o, m, &t, extent) ? in_turns(&o, &t, 1, k->noperands, m, why) : NULL;
+    free_turns(&t);
+    return p;
 }

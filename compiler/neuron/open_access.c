@@ -232,7 +232,8 @@ static bool find_shift(struct nk_open *o, const struct nk_open_axis *axis, const
     bool result = n->code == KN_STORE && x->use != KN_LOCAL && axis->dim >= 0 && o->k->dims[axis->dim].role == KN_OUTER;
     if (*shift && is_indexed(o->pinned, n)) /* by rows of all of the tensor */
         return nk_open_refuse(o, "an index into what goes on with them");
-    if (result && !*shift)
+    bool state = nk_is_some_keys(o->k) && x->use == KN_INOUT; /* of whichever rows are under way */
+    if (result && !*shift && !state)
         return nk_open_refuse(o, "a result that is no unit's alone");
     if ((*shift < 0 && axis->dim >= 0) || (x->use == KN_LOCAL && *shift))
         return nk_open_refuse(o, "an access that goes backwards");

@@ -472,25 +472,27 @@ static bool is_even(const struct kn_kernel *k, const struct kn_attention *r)
             (k->insns[r->is.query].expr == k->dims[r->row].var && k->insns[r->is.key].expr == k->dims[r->t].var));
 }
 
-/* A tensor of rows' means, and one of their largest scores and sums of weights, beside each other. */
+/* A tensor of what the rows of a turn have: the same for all turns of rows, which come one behind the other. Its
+ * elements lie as attention_means.c has them. */
 static bool add_state(struct phases *p, const struct kn_attention *r)
 {
     const struct kn_dim *columns = &p->k->dims[r->e];
-    const int insn[] = {r->mean, r->top, r->sum};
+    ir_expr *index = IR_NEWN(p->ctx, TCC_MAX_RANK, ir_expr);
+    struct kn_operand *o = &p->operands[p->noperands];
     for (int i = 0; i < p->k->ninsns; i++)
         p->temp[i] = -1;
-    for (int i = 0; i < 3; i++) {
-        struct kn_operand o;
-        ir_expr *index = IR_NEWN(p->ctx, TCC_MAX_RANK, ir_expr);
-        if (!outer_points(p, &o, index) || o.rank == TCC_MAX_RANK)
-            return false;
-        index[o.rank] = i < 2 ? columns->var : ir_const(p->ctx, 1);
-        o.dims[o.rank++] = i ? ir_const(p->ctx, 2) : columns->extent;
-        p->index[insn[i]] = index;
-        p->temp[insn[i]] = p->noperands - (i == 2);
-        p->operands[p->noperands] = o;
-        p->noperands += i < 2;
-    }
+    if (!outer_points(p, o, index))
+        return false;
+    for (int i = 0; i < o->rank; i++)
+        if (index[i] == p->k->dims[r->row].var) {
+            memmove(&index[i], &index[i + 1], (size_t)(o->rank - i - 1) * sizeof *index);
+            memmove(&o->dims[i], &o->dims[i + 1], (size_t)(--o->rank - i) * sizeof *o->dims);
+        }
+    index[o->rank] = index[o->rank + 1] = ir_const(p->ctx, 0);
+    o->dims[o->rank++] = ir_const(p->ctx, NK_ROWS);
+    o->dims[o->rank++] = ir_addc(p->ctx, columns->extent, NK_STATE_COLUMNS);
+    p->index[r->mean] = index;
+    p->temp[r->mean] = p->noperands++;
     return true;
 }
 
@@ -509,7 +511,6 @@ static bool cut_attention(struct phases *p, struct kn_kernel *whole)
         add(p, &f, local ? (struct kn_insn){.code = KN_CONST, .dtype = TCC_F32, .arg = {-1, -1, -1}} : n);
     }
     add(p, &f, access_of(p, KN_STORE, r->mean, r->mean));
-    add(p, &f, access_of(p, KN_STORE, r->top, r->top));
     f.k->nstages = whole->nstages + 1;
     f.k->stages = IR_NEWN(p->ctx, f.k->nstages, struct kn_stage);
     memcpy(f.k->stages, whole->stages, (size_t)whole->nstages * sizeof *whole->stages);
@@ -548,6 +549,16 @@ static bool cut(struct phases *p)
     return fine && p->n;
 }
 
+static int in_phases(struct ir_ctx *ctx, const struct kn_kernel *k, const struct kn_kernel **to)
+{
+    struct phases p = {.ctx = ctx, .k = k, .to = to, .noperands = k->noperands};
+    p.temp = IR_NEWN(ctx, k->ninsns + 1, int);
+    p.index = IR_NEWN(ctx, k->ninsns + 1, ir_expr *);
+    p.operands = IR_NEWN(ctx, k->noperands + NK_PHASES, struct kn_operand);
+    memcpy(p.operands, k->operands, (size_t)k->noperands * sizeof *k->operands);
+    return cut(&p) ? p.n : 0;
+}
+
 int nk_phases(struct ir_ctx *ctx, const struct kn_kernel *k, const struct kn_kernel **to)
 {
     bool open = false;
@@ -555,12 +566,11 @@ int nk_phases(struct ir_ctx *ctx, const struct kn_kernel *k, const struct kn_ker
     for (int s = 0; s < k->nstages; s++)
         open |= is_open(k, &k->stages[s]);
     *to = k;
-    if (!open)
-        return 1;
-    struct phases p = {.ctx = ctx, .k = k, .to = to, .noperands = k->noperands};
-    p.temp = IR_NEWN(ctx, k->ninsns + 1, int);
-    p.index = IR_NEWN(ctx, k->ninsns + 1, ir_expr *);
-    p.operands = IR_NEWN(ctx, k->noperands + NK_PHASES, struct kn_operand);
-    memcpy(p.operands, k->operands, (size_t)k->noperands * sizeof *k->operands);
-    return cut(&p) ? p.n : 0;
+    return open ? in_phases(ctx, k, to) : 1;
+}
+
+const struct kn_kernel *nk_some_keys(struct ir_ctx *ctx, const struct kn_kernel *k)
+{
+    const struct kn_kernel *to;
+    return k->noperands < NEURON_ARGUMENTS && in_phases(ctx, k, &to) ? to : NULL;
 }

@@ -73,10 +73,10 @@ static void count_signals(const struct neuron_program *p, int64_t *signals)
 
 static int programs_of(const struct nk_turns *t)
 {
-    int n = 1;
+    int n = 1, keys = t->axis[t->naxes - 1].n;
     for (int a = 0; a < t->naxes; a++)
         n *= t->axis[a].n;
-    return n + (t->rows ? 2 * t->axis[t->naxes - 1].n : 0);
+    return t->rows ? keys * keys + keys + 1 : n;
 }
 
 static void find_signals(struct turns *u, const struct nk_turns *t)
@@ -297,24 +297,21 @@ static void put_keys(struct turns *u, int level, int levels, bool behind)
     }
 }
 
-/* So many rows from PLACE on: with their own keys, for which nothing has to be there, then those behind, and before;
- * then what they come to. even: turns of the first levels, up to the rows' own, are before them. */
+/* So many rows from PLACE on: with keys before them, behind them, and their own, which make results. even: turns of the
+ * first levels, up to the rows' own, are before them. */
 static void put_some_rows(struct turns *u, int level, bool even)
 {
     int axis = u->t->naxes - 1;
     const struct nk_axis_turns *x = &u->t->axis[axis];
-    go_by_place(u, axis, 1);
-    put_turn(u, x->n * x->n + level);
-    if (u->t->causal) {
-        go_by_place(u, axis, -1);
-    } else {
+    put_keys(u, level, even ? level + 1 : x->n, false);
+    if (!u->t->causal) {
         go_on(u, axis, x->points[level], 0);
         put_keys(u, level, x->n, true);
         go_on(u, axis, x->units ? -x->units : -1, x->units ? 0 : x->power);
+        go_by_place(u, axis, 1);
     }
-    put_keys(u, level, even ? level + 1 : x->n, false);
+    put_turn(u, x->n * x->n + level);
     go_by_place(u, axis, -1);
-    put_turn(u, x->n * x->n + x->n + level);
     go_on(u, axis - 1, x->points[level], 0);
     count(u, NEURON_OP_REG_ADD, PLACE, an_integer(x->points[level]));
 }
@@ -344,6 +341,7 @@ static void put_rows(struct turns *u)
     int axis = u->t->naxes - 2;
     const struct nk_axis_turns *x = &u->t->axis[axis];
     set(u, PLACE, an_integer(0));
+    put_turn(u, x->n * x->n + x->n);
     for (int l = 0; l < x->n; l++) {
         set(u, COUNT, units_of(x));
         count_turns(u, x, l);
