@@ -17,11 +17,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static bool casts_training(const struct tccc_options *o)
-{
-    return o->train && o->train->precision && !strcmp(o->train->precision, "autocast");
-}
-
 /* -O level to pass options; dumps of passes only: the others are ours. */
 static struct pass_options pass_options_of(struct job *j)
 {
@@ -33,7 +28,8 @@ static struct pass_options pass_options_of(struct job *j)
     struct pass_options p = {.level = o->level,
                              .exact = o->exact,
                              .fast_math = o->fast_math,
-                             .reduced = o->fast_math || o->auto_cast || o->auto_cast_type || casts_training(o),
+                             .reduced = o->fast_math || o->auto_cast || o->auto_cast_type ||
+                                        (o->train && o->train->precision && !strcmp(o->train->precision, "autocast")),
                              .keep_bytes = o->train && o->train->base,
                              .machine = j->made.machine,
                              .picks = j->picks,

@@ -3,16 +3,11 @@
 #include "ir/infer_int.h"
 #include "ir/scalar_int.h"
 
-static bool numeric(enum tcc_dtype d)
-{
-    return tcc_is_float(d) || tcc_is_int(d);
-}
-
 /* What operand i must be, or NULL when d is fine. */
 static const char *expected(enum ir_scalar_types types, int i, enum tcc_dtype d)
 {
     switch (types) {
-    case IR_ST_SAME: return numeric(d) ? NULL : "numbers";
+    case IR_ST_SAME: return tcc_is_float(d) || tcc_is_int(d) ? NULL : "numbers";
     case IR_ST_FLOAT:
     case IR_ST_TEST: return tcc_is_float(d) ? NULL : "floats";
     case IR_ST_LOGIC: return d == TCC_BOOL || tcc_is_int(d) ? NULL : "bools or integers";

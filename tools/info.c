@@ -46,11 +46,6 @@ static void count_op(struct info *x, const char *op)
     x->nodes++;
 }
 
-static int64_t bytes_of(const struct ir_tensor *t)
-{
-    return t->nelems * tcc_dtype_bytes((enum tcc_dtype)t->dtype);
-}
-
 static void count_block(struct info *x, const struct ir_block *b)
 {
     const char *before = NULL;
@@ -67,7 +62,7 @@ static void count_block(struct info *x, const struct ir_block *b)
         if (value && (!n->where.op || !strcmp(n->where.op, "Constant"))) { /* none that an importer made */
             x->constants++;
             x->constant_values += value->t->nelems;
-            x->constant_bytes += bytes_of(value->t);
+            x->constant_bytes += value->t->nelems * tcc_dtype_bytes((enum tcc_dtype)value->t->dtype);
         }
         for (int r = 0; r < n->nregions; r++)
             count_block(x, n->regions[r]);

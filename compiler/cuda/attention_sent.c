@@ -29,11 +29,6 @@ int64_t fa_barrier_bytes(const struct fa_shape *s)
     return (int64_t)8 * BARRIERS * s->ring;
 }
 
-static const struct fa_side *side_of(const struct fa *a, enum which which)
-{
-    return which == KEYS ? &a->s.k : &a->s.v;
-}
-
 static V buffer_of(struct fa *a, V number)
 {
     return LLVMBuildURem(a->e->b, number, em_i64(a->e, a->s.ring), "");
@@ -74,7 +69,7 @@ static void end_turn(struct fa *a, V from, V to)
 static void send(struct fa *a, enum which which, const struct ct_map *m, V at, V number)
 {
     struct em *e = a->e;
-    const struct fa_side *s = side_of(a, which);
+    const struct fa_side *s = which == KEYS ? &a->s.k : &a->s.v;
     int part = CT_ROW / tcc_dtype_bytes(a->s.dtype);
     V buffer = buffer_of(a, number), full = barrier(a, which, false, buffer);
     V flipped = LLVMBuildXor(e->b, parity_of(a, number), LLVMConstInt(e->t_i32, 1, 0), "");

@@ -48,11 +48,6 @@ static const char *next_line(const char *line)
     return end ? end + 1 : line + strlen(line);
 }
 
-static bool is_entry(const char *line)
-{
-    return begins(line, ".visible .entry") || begins(line, ".entry");
-}
-
 /* Lines that all kernels share, but for the one that they need: what else a module declares would be another variable
  * in each part. */
 static bool is_shared(const char *line)
@@ -71,7 +66,7 @@ static int find_entries(const char *ptx, const char ***list)
     bool inside = false, whole = false;
     *list = NULL;
     for (const char *line = ptx; *line && !whole; line = next_line(line)) {
-        if (is_entry(line)) {
+        if (begins(line, ".visible .entry") || begins(line, ".entry")) {
             if (n == room)
                 *list = realloc(*list, (size_t)(room = 2 * room + 64) * sizeof **list);
             if (!*list)

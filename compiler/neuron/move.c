@@ -18,11 +18,6 @@ static struct neuron_instr transfer(const struct nk *nk, bool out)
     return i;
 }
 
-static enum neuron_engine trigger(bool out)
-{
-    return out ? NEURON_GPSIMD : NEURON_SYNC;
-}
-
 /* Does an operand on chip begin at a partition where one of that many may? */
 static bool begins_well(const struct nk_box *b)
 {
@@ -98,7 +93,7 @@ static void move_box(struct nk *nk, const struct moved *m, const struct nk_box *
     i.operand[!m->out] = far;
     struct nk_buffer *on_chip = m->v ? m->v->buffer : m->hbm;
     struct nk_use uses[2] = {{m->tensor, m->out, m->out ? m->group : 0}, {on_chip, !m->out, m->out ? 0 : m->group}};
-    nk_emit(nk, trigger(m->out), &i, 2, uses);
+    nk_emit(nk, m->out ? NEURON_GPSIMD : NEURON_SYNC, &i, 2, uses);
 }
 
 /* A tensor to go by. They take turns. */

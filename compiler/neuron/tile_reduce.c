@@ -41,11 +41,6 @@ static enum neuron_alu reducer(const struct kn_insn *n)
     return of[n->reducer];
 }
 
-static bool is_int(enum tcc_dtype d)
-{
-    return !tcc_is_float(d) && d != TCC_BOOL;
-}
-
 /* The tile without the inner dims. */
 static struct nk_tile reduced(const struct stage *s)
 {
@@ -69,7 +64,7 @@ static void reduce_into(struct stage *s, const struct nk_value *to, const struct
     i.operand[1] = nk_operand(nk, &s->t, v, s->ninner, &axes);
     neuron_set_attr(&i, NEURON_ATTR_OP0, (union neuron_value){.i = op});
     neuron_set_attr(&i, NEURON_ATTR_AXES, (union neuron_value){.i = axes});
-    nk_emit(nk, is_int((enum tcc_dtype)to->dtype) ? NEURON_GPSIMD : NEURON_VECTOR, &i, 2,
+    nk_emit(nk, tcc_is_int((enum tcc_dtype)to->dtype) ? NEURON_GPSIMD : NEURON_VECTOR, &i, 2,
             (struct nk_use[]){{to->buffer, true, 0}, {v->buffer, false, 0}});
 }
 

@@ -256,11 +256,6 @@ static bool index_list(struct pt2 *p, struct indexed *t, struct ir_value **list)
     return n >= 0;
 }
 
-static ir_expr broadcast_dim(ir_expr a, ir_expr b)
-{
-    return ir_is_value(a, 1) ? b : a;
-}
-
 static bool read_indexed(struct pt2 *p, struct indexed *t)
 {
     struct ir_value *list[TCC_MAX_RANK], *parts[TCC_MAX_RANK];
@@ -284,7 +279,7 @@ static bool read_indexed(struct pt2 *p, struct indexed *t)
     for (int k = 0; k < t->rank; k++) {
         for (int i = 0; list[k] && i < imp_rank(list[k]); i++) {
             int at = i + t->index_rank - imp_rank(list[k]);
-            t->index_dims[at] = broadcast_dim(t->index_dims[at], imp_dim(list[k], i));
+            t->index_dims[at] = ir_is_value(t->index_dims[at], 1) ? imp_dim(list[k], i) : t->index_dims[at];
         }
         if (!list[k])
             t->perm[count++] = k;

@@ -35,11 +35,6 @@ static int64_t channel_of(const struct channels *c, int64_t i)
     return c->group_rows ? i / c->group_rows * c->per_group + within : within;
 }
 
-static bool static_dims(const struct ir_value *v, int64_t *dims)
-{
-    return ir_is_tensor(v->type) && ir_static_dims(v->type, dims);
-}
-
 static int64_t product(const int64_t *dims, int from, int rank)
 {
     int64_t n = 1;
@@ -56,7 +51,7 @@ static bool find_channels(const struct ir_node *n, struct channels *c, int *axis
     const struct ir_value *w = n->nin > 1 ? n->in[1].value : NULL;
     int rank = w ? w->type->rank : 0;
 
-    if (!w || !ir_const_of(w) || !static_dims(w, d) || rank < 2)
+    if (!w || !ir_const_of(w) || !ir_is_tensor(w->type) || !ir_static_dims(w->type, d) || rank < 2)
         return false;
     *axis = 1;
     switch (n->op) {

@@ -22,11 +22,6 @@ struct folder {
     bool stop;
 };
 
-static int64_t bytes_of(const struct ir_tensor *t)
-{
-    return t->splat ? tcc_dtype_bytes((enum tcc_dtype)t->dtype) : (int64_t)t->bytes;
-}
-
 /* Elements of a type with static dims; -1: too many to count, or dims are symbolic. */
 static int64_t static_elements(ir_type t)
 {
@@ -151,7 +146,7 @@ static bool foldable(const struct folder *f, const struct ir_node *n)
         const struct ir_tensor *t = n->in[i].value ? ir_const_of(n->in[i].value) : NULL;
         if (n->in[i].value && !t)
             return false;
-        operands += t ? bytes_of(t) : 0;
+        operands += t ? (t->splat ? tcc_dtype_bytes((enum tcc_dtype)t->dtype) : (int64_t)t->bytes) : 0;
         kept |= t && pass_opts(f->run)->keep_bytes && !t->splat && (t->dtype == TCC_U8 || t->dtype == TCC_I8);
     }
     for (int i = 0; i < n->nout; i++) {

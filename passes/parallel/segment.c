@@ -25,11 +25,6 @@ static bool is_trained(const struct stages *x, const struct ir_node *read)
     return false;
 }
 
-static bool is_float(const struct ir_value *v)
-{
-    return ir_is_tensor(v->type) && tcc_is_float((enum tcc_dtype)v->type->dtype);
-}
-
 static bool reads_active(const struct ir_node *n, const bool *active)
 {
     for (int i = 0; i < n->nin; i++)
@@ -49,7 +44,8 @@ static bool *find_active(const struct stages *x)
     IR_EACH_NODE(n, x->whole->body) {
         bool on = n->op == IR_state_read ? is_trained(x, n) : reads_active(n, active);
         for (int k = 0; k < n->nout; k++)
-            active[n->out[k]->id] = on && is_float(n->out[k]);
+            active[n->out[k]->id] =
+                on && ir_is_tensor(n->out[k]->type) && tcc_is_float((enum tcc_dtype)n->out[k]->type->dtype);
     }
     return active;
 }

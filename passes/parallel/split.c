@@ -307,12 +307,6 @@ static bool writes_state(const struct ir_block *b)
     return false;
 }
 
-/* A function of nothing else has nothing to do. */
-static bool does_something(const struct ir_func *f)
-{
-    return writes_state(f->body) || f->body->last->nin > 0;
-}
-
 /* The part returns n results, the values numbered `out`; *call: its call, left alone where it does nothing. */
 static bool end_pass(struct pass_split *h, struct pass_part *f, bool forward, int n, struct ir_value **results,
                      const int *out, int *call)
@@ -324,7 +318,7 @@ static bool end_pass(struct pass_split *h, struct pass_part *f, bool forward, in
         names[i] = x->values.at[out[i]].name;
     strip(h, f, forward);
     ir_return(&f->b, n, results, names);
-    if (!does_something(f->func)) {
+    if (!writes_state(f->func->body) && !f->func->body->last->nin) {
         ir_func_remove(f->func);
         return true;
     }

@@ -124,11 +124,6 @@ static const char *names_of(const struct ir_block *b, const struct ir_attr *byte
     return NULL;
 }
 
-static int64_t bytes_of(ir_type t)
-{
-    return (int64_t)pass_bytes(&(struct pass_sizes){0}, t);
-}
-
 /* Their sizes are those of parts: by these owners are found, here and where the tensors themselves are looked at.
  * Before any function is rewritten. */
 static const int64_t *part_bytes(struct ir_module *m, const struct tensor_plan *plan, const struct ir_attr *bytes)
@@ -142,7 +137,7 @@ static const int64_t *part_bytes(struct ir_module *m, const struct tensor_plan *
         size_t n = strcspn(names, "\n");
         for (const struct ir_state *s = m->states; s; s = s->next)
             if (strlen(s->name) == n && !memcmp(s->name, names, n) && plan->cuts[s->index].kind == CUT_PART)
-                list[i] = bytes_of(cut_type(plan, s->type, plan->cuts[s->index]));
+                list[i] = (int64_t)pass_bytes(&(struct pass_sizes){0}, cut_type(plan, s->type, plan->cuts[s->index]));
         names += n + (names[n] != 0);
     }
     return list;

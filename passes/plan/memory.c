@@ -318,11 +318,6 @@ static ir_expr largest_live_set(struct memory *m)
 /* -- Dynamic buffers and objects: made before their first step, released after their last, in the region that is their
  * home. */
 
-static bool has_slot(const struct kn_buffer *b)
-{
-    return b->space == TCC_SPACE_DYNAMIC || b->space == TCC_SPACE_OBJECT;
-}
-
 static void insert(struct memory *m, struct kn_steps *steps, int at, enum tcc_step_kind kind, int buffer)
 {
     struct kn_step s = {.kind = kind, .nargs = 1, .args = IR_NEW(m->ctx, int)};
@@ -368,7 +363,7 @@ static void alloc_and_free(struct memory *m, struct kn_steps *steps, const struc
 {
     for (int b = 0; b < m->p->nbuffers; b++) {
         const struct kn_buffer *buffer = &m->p->buffers[b];
-        if (!has_slot(buffer) || done[b])
+        if ((buffer->space != TCC_SPACE_DYNAMIC && buffer->space != TCC_SPACE_OBJECT) || done[b])
             continue;
         int first = -1, last = -1, steps_with = 0;
         for (int i = 0; i < steps->n; i++)

@@ -28,11 +28,6 @@ static double sent(const struct plan_prediction *p)
     return all;
 }
 
-static bool pipelined(const struct plan_layout *l)
-{
-    return l->partitions > 1;
-}
-
 /* 12.3 MB, in a buffer. */
 static const char *amount(char *to, size_t size, double bytes)
 {
@@ -48,7 +43,7 @@ static const char *amount(char *to, size_t size, double bytes)
 
 static const char *schedule(char *to, size_t size, const struct plan_layout *l)
 {
-    if (!pipelined(l))
+    if (l->partitions <= 1)
         snprintf(to, size, "-");
     else if (l->kind == PIPELINE_1F1B_INTERLEAVED)
         snprintf(to, size, "%s:%d", kinds[l->kind], l->chunks);
