@@ -50,7 +50,7 @@ struct job {
     const char *reproducer;            /* file; NULL: none is wanted */
     struct ir_beside *beside;          /* its big constants */
     char *graph;                       /* what goes into it for code generation */
-    struct facts *facts;               /* facts.c; NULL: nobody asks */
+    struct facts *facts;               /* compile_report.c; NULL: nobody asks */
     double lap;                        /* when the step that is under way began, in ms */
     int nlaps;
     struct {
@@ -76,7 +76,7 @@ bool job_each_target(struct job *j, bool (*step)(struct job *));
 bool job_choose_target(struct job *j);
 struct cache_key job_cache_key(struct job *j);
 
-/* facts.c: the graph as it was read; a pass, of pass_options.timed; all of it, at the end, to o->facts. */
+/* compile_report.c: the graph as it was read; a pass, of pass_options.timed; all of it, at the end, to o->facts. */
 void facts_begin(struct job *j);
 void facts_timed(void *job, const struct pass_timing *t);
 void facts_write(struct job *j);

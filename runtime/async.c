@@ -30,8 +30,8 @@ struct tcr_async {
         /* by buffer: of an input the device's buffer that it becomes, of an output the one it was; TCC_NO: none */
         partner;
     struct ahead *ahead[SETS]; /* by input */
-    uint32_t *instead;         /* buffers that have another place now */
-    uint32_t ninstead;
+    uint32_t *rebound;         /* buffers that have another place now */
+    uint32_t nrebound;
     int64_t runs[RUNS]; /* by ticket % RUNS: the number of the run */
     int queue;          /* for what goes ahead */
     uint32_t event;     /* its event; behind it, one for each run's end */
@@ -148,10 +148,10 @@ static bool put_instead(struct tccrt_session *s, uint32_t b, void *at, int64_t b
     struct tcr_async *a = s->async;
     uint32_t e = b == TCC_NO ? TCC_NO : s->m->buffers[b].bytes;
 
-    if (e == TCC_NO || s->values[e] != bytes || s->instead[b] || !at || (uintptr_t)at % TCR_ALIGN)
+    if (e == TCC_NO || s->values[e] != bytes || s->rebound[b] || !at || (uintptr_t)at % TCR_ALIGN)
         return false;
-    s->instead[b] = at;
-    a->instead[a->ninstead++] = b;
+    s->rebound[b] = at;
+    a->rebound[a->nrebound++] = b;
     return true;
 }
 
@@ -159,8 +159,8 @@ static void clear_instead(struct tccrt_session *s)
 {
     struct tcr_async *a = s->async;
 
-    while (a->ninstead)
-        s->instead[a->instead[--a->ninstead]] = NULL;
+    while (a->nrebound)
+        s->rebound[a->rebound[--a->nrebound]] = NULL;
 }
 
 static int64_t bytes_of(const struct tcc_tensor *t)
@@ -176,7 +176,7 @@ static int send_ahead(struct tccrt_session *s, uint32_t i, uint32_t partner, con
     int status;
 
     if (!bytes || s->m->buffers[partner].bytes == TCC_NO || s->values[s->m->buffers[partner].bytes] != bytes ||
-        s->instead[partner])
+        s->rebound[partner])
         return TCC_OK;
     s->queue = a->queue;
     status = tcr_grow(s, 1, &x->at, &x->bytes, (size_t)bytes);
@@ -218,10 +218,10 @@ static void place_outputs(struct tccrt_session *s)
 {
     const struct tcc_pentry *e = s->running;
 
-    for (uint32_t k = 0; k < e->outputs.count && s->out_there; k++) {
+    for (uint32_t k = 0; k < e->outputs.count && s->out_on_device; k++) {
         uint32_t b = s->m->u32s[e->output_buffers.first + k];
 
-        if (s->out_there[k] && s->outs[k].data && s->m->buffers[b].space == TCC_SPACE_OUTPUT)
+        if (s->out_on_device[k] && s->outs[k].data && s->m->buffers[b].space == TCC_SPACE_OUTPUT)
             put_instead(s, s->async->partner[b], s->outs[k].data, bytes_of(s->outs[k].user));
     }
 }
@@ -238,7 +238,7 @@ static int begin(struct tccrt_session *s, bool *there)
     if (!status && !a->began)
         status = tcr_sync(s);
     if (!status)
-        status = tcr_copy_lent(s, false);
+        status = tcr_copy_borrowed(s, false);
     if (!status)
         status = tcr_prepare(s, s->running);
     /* first, so that nothing that waits for the run before stands in front of them in the device's copy engine */
@@ -246,7 +246,7 @@ static int begin(struct tccrt_session *s, bool *there)
         status = place_inputs(s, there);
     if (status)
         return status;
-    s->in_there = there;
+    s->in_on_device = there;
     tcr_control(s, s->running, &c);
     if (!(status = s->host->ops->begin(s->host, &c)))
         status = s->device->ops->begin(s->device, &c);
@@ -264,7 +264,7 @@ static int finish(struct tccrt_session *s)
         status = tcr_outputs_to_host(s);
     if (!status && (s->running->advances.count || s->any_lent) && !(status = tcr_sync(s)) &&
         !(status = tcr_advance(s, s->running)))
-        status = tcr_copy_lent(s, true);
+        status = tcr_copy_borrowed(s, true);
     if (!status)
         status = s->device->ops->record(s->device, 0, a->event + 1 + (uint32_t)(s->given % RUNS));
     return status || !a->stream ? status : s->device->ops->stream(s->device, a->stream, 0, true);
@@ -359,10 +359,10 @@ static void free_async(struct tccrt_session *s)
         tcr_heap_free(&s->heap, a->ahead[k], s->max_inputs * sizeof *a->ahead[k]);
     }
     tcr_heap_free(&s->heap, a->partner, s->m->plan->buffers.count * sizeof *a->partner);
-    tcr_heap_free(&s->heap, a->instead, (s->max_inputs + s->max_outputs) * sizeof *a->instead);
+    tcr_heap_free(&s->heap, a->rebound, (s->max_inputs + s->max_outputs) * sizeof *a->rebound);
     if (!s->guard) { /* whose it is then */
-        tcr_heap_free(&s->heap, s->instead, s->m->plan->buffers.count * sizeof *s->instead);
-        s->instead = NULL;
+        tcr_heap_free(&s->heap, s->rebound, s->m->plan->buffers.count * sizeof *s->rebound);
+        s->rebound = NULL;
     }
     tcr_heap_free(&s->heap, a, sizeof *a);
     s->async = NULL;
@@ -381,8 +381,8 @@ static int make_async(struct tccrt_session *s)
     a->queue = (int)queues;
     a->event = s->nevents + queues;
     if ((a->partner = zeros(s, buffers, sizeof *a->partner)) &&
-        (s->instead || (s->instead = zeros(s, buffers, sizeof *s->instead))) &&
-        (a->instead = zeros(s, s->max_inputs + s->max_outputs, sizeof *a->instead)) &&
+        (s->rebound || (s->rebound = zeros(s, buffers, sizeof *s->rebound))) &&
+        (a->rebound = zeros(s, s->max_inputs + s->max_outputs, sizeof *a->rebound)) &&
         (a->ahead[0] = zeros(s, s->max_inputs, sizeof *a->ahead[0])) &&
         (a->ahead[1] = zeros(s, s->max_inputs, sizeof *a->ahead[1])))
         status = make_partners(s, a);
@@ -404,7 +404,7 @@ static int check_async(const struct tccrt_session *s, const struct tcc_pentry *e
     for (uint32_t k = 0; k < e->outputs.count && how->out_on_device; k++)
         if (how->out_on_device[k] && !s->outs[k].user)
             return tcr_fail(TCC_EUSAGE, "output %u: its memory on the device is required, got NULL", k);
-    if (e->staged && s->apart && (how->in_on_device || how->out_on_device))
+    if (e->staged && s->discrete && (how->in_on_device || how->out_on_device))
         return tcr_fail(TCC_EUSAGE, "entry point '%s' runs in stages: its inputs and outputs lie on the host",
                         tcr_string(s->m, e->name));
     return TCC_OK;
@@ -414,8 +414,8 @@ static int on_device(struct tccrt_session *s, const struct tcc_pentry *e, const 
 {
     if (how->in_on_device)
         memcpy(there, how->in_on_device, e->inputs.count * sizeof *there);
-    s->in_there = there;
-    s->out_there = how->out_on_device;
+    s->in_on_device = there;
+    s->out_on_device = how->out_on_device;
     s->async->stream = how->stream;
     s->running = e;
     return give(s, there);
@@ -428,7 +428,7 @@ static int give_or_run(struct tccrt_session *s, const struct tcc_pentry *e)
     bool few[32] = {false}, *there = few;
     int status = check_async(s, e, how);
 
-    if (!status && s->apart && s->device->defers && !e->staged) {
+    if (!status && s->discrete && s->device->defers && !e->staged) {
         if (!s->async && (status = make_async(s)))
             return status;
         if (e->inputs.count > 32 && !(there = calloc(e->inputs.count, sizeof *there)))
@@ -437,13 +437,13 @@ static int give_or_run(struct tccrt_session *s, const struct tcc_pentry *e)
         if (there != few)
             free(there);
     } else if (!status) { /* it is done when the call returns */
-        s->in_there = how->in_on_device;
-        s->out_there = how->out_on_device;
+        s->in_on_device = how->in_on_device;
+        s->out_on_device = how->out_on_device;
         status = tcr_run_now(s, e);
         s->given += status == TCC_OK;
         s->waited = s->given;
     }
-    s->in_there = s->out_there = NULL;
+    s->in_on_device = s->out_on_device = NULL;
     return status;
 }
 
@@ -527,7 +527,7 @@ void *tccrt_device_alloc(struct tccrt_session *s, size_t bytes)
         return NULL;
     if (!tcr_settle(s)) /* here runs that were given are heard of */
         p = s->device->ops->alloc(s->device, 0, bytes, false);
-    if (p && s->apart && tcr_sync(s)) { /* other sessions and streams may use it */
+    if (p && s->discrete && tcr_sync(s)) { /* other sessions and streams may use it */
         s->device->ops->free(s->device, 0, p, bytes, false);
         p = NULL;
     }
@@ -551,7 +551,7 @@ static int copy(struct tccrt_session *s, bool to_device, void *to, bool from_dev
         status = tcr_fail(TCC_EUSAGE, "a copy's two addresses are required, got NULL");
     if (!status && bytes)
         status = tcr_copy(s, to_device, to, from_device, from, bytes, "a copy of the caller's");
-    return status || !s->apart ? status : tcr_sync(s);
+    return status || !s->discrete ? status : tcr_sync(s);
 }
 
 int tccrt_device_copy(struct tccrt_session *s, bool to_device, void *to, bool from_device, const void *from,

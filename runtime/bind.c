@@ -152,7 +152,7 @@ static int place_input(const struct input *in, const struct tcc_object *o)
             return tcr_fail(TCC_EINPUT, "input '%s': it is missing", input_name(in, in->index));
         s->inputs[in->index] = o->t.data;
         if (tcr_memory(s, buffer))
-            return s->in_there && s->in_there[in->index] ? TCC_OK : upload_input(in, &o->t);
+            return s->in_on_device && s->in_on_device[in->index] ? TCC_OK : upload_input(in, &o->t);
         return s->guard ? tcr_guard_input(s, in->index, &o->t) : TCC_OK;
     }
     ref = o ? tccrt_object_ref(o) : tccrt_object_none();

@@ -18,7 +18,7 @@ static int read_scalar(struct tccrt_session *s, uint32_t b, int dtype, const cha
                         tcr_dtype_name(dtype), tcr_dtype_name(t.dtype),
                         (long long)tcr_elements(t.dtype, t.rank, t.dims));
     *out = dtype == TCC_BOOL ? *(const uint8_t *)t.data != 0 : *(const int64_t *)t.data;
-    return s->apart ? tcr_views_end(s, views, TCC_OK) : TCC_OK;
+    return s->discrete ? tcr_views_end(s, views, TCC_OK) : TCC_OK;
 }
 
 static int copy_list(struct tccrt_session *s, const uint32_t *from, const uint32_t *to, uint32_t n, const char *node)

@@ -197,7 +197,7 @@ static uint32_t buffer_at(const struct tccrt_session *s, const void *known)
                          : p->space == TCC_SPACE_OUTPUT ? s->outs[p->index].data
                          : p->space == TCC_SPACE_STATE  ? s->states[p->index]
                          : s->m->slot_of[b] != TCC_NO   ? s->slots[s->m->slot_of[b]].data
-                                                        : s->instead[b];
+                                                        : s->rebound[b];
 
         if (at == known)
             return b;
@@ -301,7 +301,7 @@ static void install(void)
 /* -- A session --------------------------------------------------------------------------------------------- */
 
 struct tcr_guard {
-    int64_t *bytes; /* by buffer: of its block in s->instead */
+    int64_t *bytes; /* by buffer: of its block in s->rebound */
     void **outputs; /* by output: its block */
     void **inputs;
     const struct tcc_pentry *of; /* whose list `last` is about */
@@ -317,7 +317,7 @@ static void poison(void *at, int64_t bytes)
 /* Where a buffer's block lies: the host's memory, or the device's. */
 static uint32_t memory_of(const struct tccrt_session *s, uint32_t b)
 {
-    return s->m->buffers[b].space == TCC_SPACE_WEIGHT ? tcr_memory(s, b) : tcr_arena(s, b) && s->apart;
+    return s->m->buffers[b].space == TCC_SPACE_WEIGHT ? tcr_memory(s, b) : tcr_arena(s, b) && s->discrete;
 }
 
 /* Memory of a buffer that has none, or none of that size. */
@@ -325,12 +325,12 @@ static int place(struct tccrt_session *s, uint32_t b, int64_t bytes)
 {
     uint32_t memory = memory_of(s, b);
 
-    if (s->instead[b] && s->guard->bytes[b] == bytes)
+    if (s->rebound[b] && s->guard->bytes[b] == bytes)
         return TCC_OK;
-    tcr_free(s, memory, s->instead[b], (size_t)s->guard->bytes[b]);
-    s->instead[b] = tcr_alloc(s, memory, (size_t)bytes);
+    tcr_free(s, memory, s->rebound[b], (size_t)s->guard->bytes[b]);
+    s->rebound[b] = tcr_alloc(s, memory, (size_t)bytes);
     s->guard->bytes[b] = bytes;
-    return s->instead[b] ? TCC_OK : TCC_EENV;
+    return s->rebound[b] ? TCC_OK : TCC_EENV;
 }
 
 static int64_t size_of(const struct tccrt_session *s, uint32_t b)
@@ -362,7 +362,7 @@ static int copy_weight(struct tccrt_session *s, uint32_t b)
     status = place(s, b, bytes);
     return status || !bytes
                ? status
-               : tcr_copy(s, tcr_memory(s, b), s->instead[b], 0, s->m->weights + offset, (size_t)bytes, "");
+               : tcr_copy(s, tcr_memory(s, b), s->rebound[b], 0, s->m->weights + offset, (size_t)bytes, "");
 }
 
 int tcr_guard_new(struct tccrt_session *s)
@@ -377,12 +377,12 @@ int tcr_guard_new(struct tccrt_session *s)
         return TCC_OK;
     if (!(g = s->guard = calloc(1, sizeof *g)) || !(g->bytes = calloc(n + 1, sizeof *g->bytes)) ||
         !(g->outputs = calloc(s->max_outputs, sizeof *g->outputs)) || !(g->last = calloc(n + 1, sizeof *g->last)) ||
-        !(g->inputs = calloc(s->max_inputs, sizeof *g->inputs)) || !(s->instead = calloc(n + 1, sizeof *s->instead)))
+        !(g->inputs = calloc(s->max_inputs, sizeof *g->inputs)) || !(s->rebound = calloc(n + 1, sizeof *s->rebound)))
         return tcr_fail(TCC_EENV, "no memory for guards");
     tcr_eval_level(s, 0); /* constants */
     for (uint32_t b = 0; b < n && !status; b++)
         status = copy_weight(s, b);
-    return status || !s->apart ? status : tcr_sync(s);
+    return status || !s->discrete ? status : tcr_sync(s);
 }
 
 void tcr_guard_end(struct tccrt_session *s)
@@ -391,20 +391,20 @@ void tcr_guard_end(struct tccrt_session *s)
 
     if (!g)
         return;
-    for (uint32_t b = 0; s->instead && b < s->m->plan->buffers.count; b++)
-        if (s->instead[b])
-            tcr_free(s, memory_of(s, b), s->instead[b], (size_t)g->bytes[b]);
+    for (uint32_t b = 0; s->rebound && b < s->m->plan->buffers.count; b++)
+        if (s->rebound[b])
+            tcr_free(s, memory_of(s, b), s->rebound[b], (size_t)g->bytes[b]);
     for (uint32_t i = 0; g->outputs && i < s->max_outputs; i++)
         tcr_guard_free(g->outputs[i]);
     for (uint32_t i = 0; g->inputs && i < s->max_inputs; i++)
         tcr_guard_free(g->inputs[i]);
-    free(s->instead);
+    free(s->rebound);
     free(g->bytes);
     free(g->outputs);
     free(g->inputs);
     free(g->last);
     free(g);
-    s->instead = NULL;
+    s->rebound = NULL;
     s->guard = NULL;
     if (at_work == s)
         at_work = NULL;
@@ -454,7 +454,7 @@ int tcr_guard_begin(struct tccrt_session *s, const struct tcc_pentry *e)
             continue;
         status = place(s, b, size_of(s, b));
         if (!status && !memory_of(s, b))
-            poison(s->instead[b], s->guard->bytes[b]);
+            poison(s->rebound[b], s->guard->bytes[b]);
     }
     return status;
 }
@@ -544,8 +544,8 @@ int tcr_guard_check(struct tccrt_session *s, const struct tcc_pstep *p)
         }
     }
     pthread_mutex_unlock(&lock);
-    for (uint32_t b = 0; !s->apart && b < s->m->plan->buffers.count && !status; b++)
-        if (s->guard->last[b] == step + 1 && s->m->buffers[b].space == TCC_SPACE_ARENA && s->instead[b])
-            poison(s->instead[b], s->guard->bytes[b]);
+    for (uint32_t b = 0; !s->discrete && b < s->m->plan->buffers.count && !status; b++)
+        if (s->guard->last[b] == step + 1 && s->m->buffers[b].space == TCC_SPACE_ARENA && s->rebound[b])
+            poison(s->rebound[b], s->guard->bytes[b]);
     return status;
 }

@@ -172,7 +172,7 @@ int tcr_step_launch(struct tccrt_session *s, const struct tcc_pstep *p)
 
     if (status || !x.made)
         return status;
-    if (s->placed && s->apart && !s->m->queues[p->queue].memory)
+    if (s->placed && s->discrete && !s->m->queues[p->queue].memory)
         return launch_on_host(s, p, &x.l);
     return s->device->ops->launch(s->device, s->queue, &x.l);
 }

@@ -23,7 +23,7 @@ void tcr_free(struct tccrt_session *s, uint32_t memory, void *p, size_t bytes)
 {
     struct tcr_device *d = tcr_device_of(s, memory);
 
-    if (p && s->apart && !memory)
+    if (p && s->discrete && !memory)
         tcr_hold(s, (struct tcr_held){.data = p, .bytes = bytes});
     else
         d->ops->free(d, memory ? s->queue : 0, p, bytes, false);
@@ -60,7 +60,7 @@ int tcr_copy(struct tccrt_session *s, uint32_t to_memory, void *to, uint32_t fro
                          .guarded = s->writes_state};
     struct tcr_device *d = tcr_device_of(s, from_memory | to_memory);
 
-    if (s->apart && !(from_memory | to_memory)) {
+    if (s->discrete && !(from_memory | to_memory)) {
         int status = tcr_touch(s, from, bytes, TCC_READS, node);
 
         if (status || (status = tcr_touch(s, to, bytes, TCC_WRITES, node)))
@@ -69,21 +69,11 @@ int tcr_copy(struct tccrt_session *s, uint32_t to_memory, void *to, uint32_t fro
     return d->ops->copy(d, s->queue, &c);
 }
 
-static int tcr_upload(struct tccrt_session *s, void *to, const void *from, size_t bytes)
-{
-    return tcr_copy(s, 1, to, 0, from, bytes, "");
-}
-
 int tcr_download(struct tccrt_session *s, void *to, const void *from, size_t bytes)
 {
     int status = tcr_copy(s, 0, to, 1, from, bytes, "");
 
-    return status || !s->apart ? status : tcr_sync(s);
-}
-
-static int tcr_fill(struct tccrt_session *s, void *to, int byte, size_t bytes)
-{
-    return s->device->ops->fill(s->device, 0, to, byte, bytes);
+    return status || !s->discrete ? status : tcr_sync(s);
 }
 
 /* -- Waiting ------------------------------------------------------------------------------------------- */
@@ -108,7 +98,7 @@ int tcr_sync_event(struct tccrt_session *s, uint32_t event)
 
     status = status ? status : synced;
 
-    if (s->profile && s->apart)
+    if (s->profile && s->discrete)
         tcr_profile_waited(s, tcr_now() - start);
     return status;
 }
@@ -168,7 +158,7 @@ int tcr_view(struct tccrt_session *s, uint32_t b, const char *node, unsigned how
                          .carried = s->carries};
     int status;
 
-    if (!s->apart || !bytes)
+    if (!s->discrete || !bytes)
         return TCC_OK;
     if (!tcr_memory(s, b))
         return tcr_touch(s, *data, bytes, how, node);
@@ -193,7 +183,7 @@ int tcr_host_tensor(struct tccrt_session *s, uint32_t b, const char *node, unsig
 {
     int status = tcr_buffer_tensor(s, b, node, out);
 
-    if (status || !s->apart || s->m->buffers[b].space == TCC_SPACE_OBJECT || !out->data)
+    if (status || !s->discrete || s->m->buffers[b].space == TCC_SPACE_OBJECT || !out->data)
         return status;
     return tcr_view(s, b, node, how, &out->data,
                     (size_t)(tcr_elements(out->dtype, out->rank, out->dims) * tcr_dtype_bytes(out->dtype)));
@@ -215,7 +205,7 @@ int tcr_views_end(struct tccrt_session *s, size_t first, int status)
         s->writes_state = v.state; /* not behind a bad index, then */
         s->carries = v.carried;
         if (v.writes && !status)
-            status = tcr_upload(s, v.device, v.host, v.bytes);
+            status = tcr_copy(s, 1, v.device, 0, v.host, v.bytes, "");
         s->writes_state = s->carries = false;
         tcr_hold(s, (struct tcr_held){.data = v.host, .bytes = v.bytes});
     }
@@ -242,17 +232,17 @@ int tcr_views_done(struct tccrt_session *s, uint32_t queue, int status)
 /* The memory that state variable i lies in: the plan may have left it with the host. */
 static uint32_t state_memory(const struct tccrt_session *s, const struct tcc_pstate *p)
 {
-    return s->apart && (!s->placed || p->memory);
+    return s->discrete && (!s->placed || p->memory);
 }
 
 bool tcr_pins(const struct tccrt_session *s)
 {
-    return s->apart && s->placed && s->m->memories[0].flags & TCC_MEMORY_PINNED && s->device->ops->host_alloc;
+    return s->discrete && s->placed && s->m->memories[0].flags & TCC_MEMORY_PINNED && s->device->ops->host_alloc;
 }
 
 bool tcr_state_stays(const struct tccrt_session *s, uint32_t i)
 {
-    return s->apart && !state_memory(s, &s->m->states[i]);
+    return s->discrete && !state_memory(s, &s->m->states[i]);
 }
 
 /* A state variable's memory, with its first value. */
@@ -268,7 +258,7 @@ static int upload_first_value(struct tccrt_session *s, const struct tcc_pstate *
         return tcr_fail(TCC_EENV, "no memory for '%s'", tcr_string(s->m, p->name));
     tcr_take_part(s->m, p, s->tensor - 1, s->m->weights + p->init, part);
     status = tcr_copy(s, state_memory(s, p), at, 0, part, p->bytes, "");
-    if (!status && s->apart)
+    if (!status && s->discrete)
         status = tcr_sync(s);
     free(part);
     return status;
@@ -287,7 +277,7 @@ void *tcr_state_alloc(struct tccrt_session *s, const struct tcc_pstate *p)
         status = upload_first_value(s, p, at);
     else if (at && p->flags & TCCRT_STATE_LOCAL && p->bytes == sizeof rank && s->tensor) /* its number */
         status = tcr_copy(s, state_memory(s, p), at, 0, &rank, sizeof rank, "");
-    if (!status && at && p->flags & TCCRT_STATE_LOCAL && s->apart)
+    if (!status && at && p->flags & TCCRT_STATE_LOCAL && s->discrete)
         status = tcr_sync(s);
     if (status) {
         tcr_state_free(s, p, at);
@@ -300,7 +290,7 @@ void tcr_state_free(struct tccrt_session *s, const struct tcc_pstate *p, void *a
 {
     struct tcr_device *d = tcr_device_of(s, state_memory(s, p));
 
-    if (s->apart && d == s->host && at) /* a copy under way may read or write it */
+    if (s->discrete && d == s->host && at) /* a copy under way may read or write it */
         tcr_sync(s);
     if (d == s->host && tcr_pins(s))
         s->device->ops->host_free(s->device, at, p->bytes);
@@ -342,7 +332,7 @@ int tcr_state_write(struct tccrt_session *s, uint32_t i, const void *from)
     if (!status)
         status = bytes ? tcr_copy(s, state_memory(s, &s->m->states[i]), s->states[i], 0, from, bytes, "") : TCC_OK;
 
-    return status || !s->apart ? status : tcr_sync(s);
+    return status || !s->discrete ? status : tcr_sync(s);
 }
 
 int tcr_state_zero(struct tccrt_session *s, uint32_t i)
@@ -364,7 +354,7 @@ int tcr_state_zero(struct tccrt_session *s, uint32_t i)
             memset(s->states[i], 0, s->m->states[i].bytes);
         return status;
     }
-    return s->m->states[i].bytes ? tcr_fill(s, s->states[i], 0, s->m->states[i].bytes) : TCC_OK;
+    return s->m->states[i].bytes ? s->device->ops->fill(s->device, 0, s->states[i], 0, s->m->states[i].bytes) : TCC_OK;
 }
 
 int tcr_state_on_host(struct tccrt_session *s, uint32_t i, void **room, const void **out)
@@ -376,7 +366,7 @@ int tcr_state_on_host(struct tccrt_session *s, uint32_t i, void **room, const vo
         *out = s->mirrors[i];
         return *out ? TCC_OK : tcr_state_absent(s, i);
     }
-    if (!s->apart || !s->states[i])
+    if (!s->discrete || !s->states[i])
         return TCC_OK;
     if (!*room && !(*room = malloc(bytes + 1)))
         return tcr_fail(TCC_EENV, "no memory for '%s'", tcr_string(s->m, s->m->states[i].name));

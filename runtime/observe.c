@@ -51,7 +51,7 @@ static int show(struct tccrt_session *s, const struct tcc_pstep *p, uint32_t b)
     if ((!slot && (status = tcr_buffer_bytes(s, b, node, &bytes))) || !bytes)
         return status;
     n = tcr_elements(t.dtype, t.rank, t.dims);
-    if (s->apart && tcr_memory(s, b)) {
+    if (s->discrete && tcr_memory(s, b)) {
         if (!(copy = malloc((size_t)bytes)))
             return tcr_fail(TCC_EENV, "node '%s': no memory for a value of %lld bytes", node, (long long)bytes);
         if ((status = tcr_download(s, copy, t.data, (size_t)bytes))) {
@@ -83,7 +83,7 @@ int tcr_observe_step(struct tccrt_session *s, const struct tcc_pstep *p)
 
         if (b == TCC_NO || !writes(s, p, i))
             continue;
-        if (s->apart)
+        if (s->discrete)
             status = tcr_sync(s);
         status = status ? status : show(s, p, b);
     }

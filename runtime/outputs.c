@@ -74,7 +74,7 @@ void *tcr_output_memory(struct tccrt_session *s, uint32_t k, uint32_t memory, in
     need = bytes > need ? bytes : need;
     *status = output_on_host(s, k, dtype, rank, dims, need);
     o->data = o->host;
-    if (!*status && memory && s->apart && !(s->out_there && s->out_there[k])) {
+    if (!*status && memory && s->discrete && !(s->out_on_device && s->out_on_device[k])) {
         *status = tcr_grow(s, 1, &o->there, &o->there_bytes, (size_t)need);
         o->data = o->there;
     }
@@ -113,7 +113,7 @@ static int copy_output(struct tccrt_session *s, uint32_t k, uint32_t buffer)
 {
     struct tcc_tensor t;
     int status = tcr_buffer_tensor(s, buffer, output_name(s, k), &t);
-    uint32_t there = s->apart && s->out_there && s->out_there[k];
+    uint32_t there = s->discrete && s->out_on_device && s->out_on_device[k];
     int64_t n;
     void *to;
 

@@ -449,7 +449,7 @@ static void put_samples(FILE *f, const struct tccrt_session *s, bool *any)
         next_event(f, any);
         fprintf(f, "{\"name\":\"memory\",\"ph\":\"C\",\"pid\":%d,\"ts\":%.3f,\"args\":{\"host\":%zu", pid,
                 (p->samples[i].at - p->begin) / 1e3, p->samples[i].bytes[0]);
-        if (s->apart)
+        if (s->discrete)
             fprintf(f, ",\"device\":%zu", p->samples[i].bytes[1]);
         fputs("}}", f);
     }

@@ -143,8 +143,8 @@ static uint64_t key_of(const struct tccrt_session *s)
     uint64_t parts[5] = {(uintptr_t)s->running, (uintptr_t)s->arenas[1]};
 
     parts[2] = tcr_xxh3(s->states, s->m->plan->states.count * sizeof *s->states);
-    if (s->instead) /* blocks in place of buffers, which may be others in each run */
-        parts[4] = tcr_xxh3(s->instead, s->m->plan->buffers.count * sizeof *s->instead);
+    if (s->rebound) /* blocks in place of buffers, which may be others in each run */
+        parts[4] = tcr_xxh3(s->rebound, s->m->plan->buffers.count * sizeof *s->rebound);
     if (!s->ranges) {
         parts[3] = tcr_xxh3(s->syms, s->m->plan->syms.count * sizeof *s->syms);
         return tcr_xxh3(parts, sizeof parts);

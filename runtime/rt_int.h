@@ -165,10 +165,10 @@ struct tccrt_session {
     struct tcr_heap heap;            /* tables, and host memory of the device */
     struct tcr_device *host;         /* the plan's memory 0 */
     struct tcr_device *device;       /* its memory 1: buffers, state, kernels; may be the host */
-    bool apart;                      /* the device's memory is not the host's */
+    bool discrete;                   /* the device's memory is not the host's */
     /* the plan says what lies there; else all but objects does, and steps of the host fetch it */
     bool placed;
-    /* placed and apart: steps of the device's queues are given to them, and waits are events */
+    /* placed and discrete: steps of the device's queues are given to them, and waits are events */
     bool ordered;
     bool in_program;
     bool giving;                     /* the run returns when its work is in the device's queues (async.c) */
@@ -180,9 +180,9 @@ struct tccrt_session {
     void (*free_batches)(struct tccrt_session *s);
     const struct tccrt_async *how;   /* the running call's */
     /* of the running call: by input and output, does the caller's data lie on the device? NULL: none */
-    const bool *in_there, *out_there;
-    /* by buffer of the arena, and by weight: where it lies instead; NULL: as the plan says */
-    void **instead;
+    const bool *in_on_device, *out_on_device;
+    /* by buffer of the arena, and by weight: where it is rebound to; NULL: as the plan says */
+    void **rebound;
     bool writes_state, carries;      /* the copy that is being given: to state; a collective's own */
     int queue;                       /* of the device: the step's that runs; the plan's numbers */
     uint32_t *event_of;              /* by step: 1 + the event that others wait for; 0: none does */
@@ -214,7 +214,7 @@ struct tccrt_session {
     struct tcr_placement *placements;        /* by entry point: the sizes that its buffers were placed for */
     void **states;
     /* by state variable: where it lies in the caller's memory; NULL: it is the session's */
-    void **lent;
+    void **borrowed;
     bool any_lent;
     bool *placed_states;             /* by state variable: it lies in the caller's memory of the device */
     /* by state variable: what tccrt_state_get() gave of a device's, or its value where another rank owns it; NULL:
@@ -291,17 +291,17 @@ tcr_memory(const struct tccrt_session *s, uint32_t b)
 {
     const struct tcc_pbuffer *p = &s->m->buffers[b];
 
-    if ((p->space == TCC_SPACE_INPUT && s->in_there && s->in_there[p->index]) ||
-        (p->space == TCC_SPACE_OUTPUT && s->out_there && s->out_there[p->index]))
-        return s->apart;
-    return s->apart && (s->placed ? p->memory != 0 : p->space != TCC_SPACE_OBJECT);
+    if ((p->space == TCC_SPACE_INPUT && s->in_on_device && s->in_on_device[p->index]) ||
+        (p->space == TCC_SPACE_OUTPUT && s->out_on_device && s->out_on_device[p->index]))
+        return s->discrete;
+    return s->discrete && (s->placed ? p->memory != 0 : p->space != TCC_SPACE_OBJECT);
 }
 
 /* The arena that buffer b lies in: the plan's memories have one each, also where the host runs them all. */
 static inline uint32_t
 tcr_arena(const struct tccrt_session *s, uint32_t b)
 {
-    return s->placed ? s->m->buffers[b].memory != 0 : s->apart;
+    return s->placed ? s->m->buffers[b].memory != 0 : s->discrete;
 }
 
 /* Is buffer b a state variable, or part of one? */
@@ -443,7 +443,7 @@ const char *tcr_kind_name(uint32_t kind);    /* "tensor", of enum tcc_object_kin
  * message stays. first: but where a kernel has met a bad index, which is told: it was before what the host then met,
  * and perhaps the reason, for nothing is stored behind it that the host could read. */
 int tcr_prepare(struct tccrt_session *s, const struct tcc_pentry *e);
-int tcr_copy_lent(struct tccrt_session *s, bool back);
+int tcr_copy_borrowed(struct tccrt_session *s, bool back);
 int tcr_run_failed(struct tccrt_session *s, int status);
 int tcr_first_failure(struct tccrt_session *s, int status);
 /* A call with tensors: run() does it. */
@@ -556,7 +556,7 @@ void *tcr_guard_scratch(uint8_t *row, size_t step, size_t bytes);
 size_t tcr_guard_offset(size_t bytes, size_t alignment, size_t *room);
 bool tcr_guard_note(void *pages, size_t room, void *data, size_t bytes, const void *known);
 void tcr_guard_forget(const void *known);
-/* A session's: made last, and ended first. The memory of buffer b in s->instead; of inputs and outputs. */
+/* A session's: made last, and ended first. The memory of buffer b in s->rebound; of inputs and outputs. */
 int tcr_guard_new(struct tccrt_session *s);
 void tcr_guard_end(struct tccrt_session *s);
 int tcr_guard_address(struct tccrt_session *s, uint32_t b, const char *node);

@@ -45,12 +45,12 @@ static int make_arenas(struct tccrt_session *s, const struct tcc_pentry *e)
 {
     int64_t bytes[2] = {0, 0};
     int status = e->arena == TCC_NO ? tcr_place(s, e, bytes)
-                                    : tcr_size(s, e->arena, "the arena", "", &bytes[s->apart && !s->placed]);
+                                    : tcr_size(s, e->arena, "the arena", "", &bytes[s->discrete && !s->placed]);
 
     if (!status && e->arena != TCC_NO && e->arenas.count && s->placed)
         status = tcr_size(s, s->m->u32s[e->arenas.first], "the device's arena", "", &bytes[1]);
     for (uint32_t i = 0; i < 2 && !status; i++)
-        if (!i || bytes[i] || s->apart)
+        if (!i || bytes[i] || s->discrete)
             status = grow_arena(s, i, (size_t)bytes[i]);
     /* Poison comes before the run and the work of all queues; those of a run that is only given wait for queue 0
      * anyway. */
@@ -87,23 +87,23 @@ int tcr_prepare(struct tccrt_session *s, const struct tcc_pentry *e)
 /* -- The device ------------------------------------------------------------------------------------------- */
 
 /* Variables in the caller's memory. */
-int tcr_copy_lent(struct tccrt_session *s, bool back)
+int tcr_copy_borrowed(struct tccrt_session *s, bool back)
 {
     int status = TCC_OK;
 
     for (uint32_t i = 0; s->any_lent && i < s->m->plan->states.count && !status; i++)
-        if (s->lent[i])
-            status =
-                back ? tcr_state_read(s, i, 0, s->m->states[i].bytes, s->lent[i]) : tcr_state_write(s, i, s->lent[i]);
+        if (s->borrowed[i])
+            status = back ? tcr_state_read(s, i, 0, s->m->states[i].bytes, s->borrowed[i])
+                          : tcr_state_write(s, i, s->borrowed[i]);
     return status;
 }
 
 /* State that was written between runs is there. */
 static int take_state(struct tccrt_session *s)
 {
-    int status = s->apart ? tcr_sync(s) : TCC_OK;
+    int status = s->discrete ? tcr_sync(s) : TCC_OK;
 
-    return status || !s->apart ? status : tcr_copy_lent(s, false);
+    return status || !s->discrete ? status : tcr_copy_borrowed(s, false);
 }
 
 /* The control block, when sizes are bound. */
@@ -145,7 +145,7 @@ static int end_apart(struct tccrt_session *s, int status)
         status = tcr_sync(s);
     if (!status)
         status = tcr_advance(s, s->running);
-    return status ? tcr_run_failed(s, status) : tcr_copy_lent(s, true);
+    return status ? tcr_run_failed(s, status) : tcr_copy_borrowed(s, true);
 }
 
 int tcr_run_steps(struct tccrt_session *s)
@@ -176,13 +176,13 @@ int tcr_execute(struct tccrt_session *s, const struct tcc_pentry *e)
         status = tcr_run_steps(s);
     if (!status)
         status = tcr_late_outputs(s, s->running);
-    if (s->apart)
+    if (s->discrete)
         status = end_apart(s, status);
     else if (!status)
         status = tcr_advance(s, s->running);
     if (!status && s->guard)
         tcr_guard_outputs_back(s);
-    if (s->apart && s->profile)
+    if (s->discrete && s->profile)
         tcr_profile_device(s);
     for (uint32_t i = 0; i < s->m->nslots; i++)
         tcr_slot_clear(s, &s->slots[i]);

@@ -70,7 +70,7 @@ static int make_states(struct tccrt_session *s)
             continue; /* when it is known whose it is, or used */
         if (tcr_has_stage(s, m->states[i].home) && !(s->states[i] = tcr_state_alloc(s, &m->states[i])))
             return TCC_EENV;
-        if (s->apart) /* the copy reads the first value */
+        if (s->discrete) /* the copy reads the first value */
             status = tcr_sync(s);
         release_first_value(m, &m->states[i]);
     }
@@ -154,7 +154,7 @@ static int make_tables(struct tccrt_session *s)
         !(s->entered = zeroed(s, p->entries.count, sizeof *s->entered)) ||
         !(s->states = zeroed(s, p->states.count, sizeof *s->states)) ||
         !(s->placed_states = zeroed(s, p->states.count, sizeof *s->placed_states)) ||
-        !(s->lent = zeroed(s, p->states.count, sizeof *s->lent)) ||
+        !(s->borrowed = zeroed(s, p->states.count, sizeof *s->borrowed)) ||
         !(s->mirrors = zeroed(s, p->states.count, sizeof *s->mirrors)) ||
         !(s->slots = zeroed(s, s->m->nslots, sizeof *s->slots)) ||
         !(s->inputs = zeroed(s, inputs, sizeof *s->inputs)) || !(s->heads = zeroed(s, inputs, sizeof *s->heads)) ||
@@ -224,12 +224,12 @@ static int open_devices(struct tccrt_session *s, const struct tccrt_options *o, 
         status = tcr_device_open(name, &r, &s->device);
     if (!status && s->device->runs_host_kernels)
         status = check_functions(s);
-    s->apart = !status && !s->device->shared;
+    s->discrete = !status && !s->device->shared;
     s->placed = s->m->plan->memories.count > 1; /* even where everything has to run on the host */
-    s->ordered = s->apart && s->placed;
+    s->ordered = s->discrete && s->placed;
     if (!status) {
         s->device->tag = TCC_NO;
-        s->device->timing = s->apart && o->profile && s->device->ops->timed;
+        s->device->timing = s->discrete && o->profile && s->device->ops->timed;
     }
     return status;
 }
@@ -302,7 +302,7 @@ int tccrt_session_new(struct tccrt_model *m, const struct tccrt_options *o, stru
 /* What lies in the plan's memories. */
 static void free_data(struct tccrt_session *s)
 {
-    if (s->apart)
+    if (s->discrete)
         tcr_sync(s);
     tcr_stages_free(s);
     if (s->batches)
@@ -313,7 +313,7 @@ static void free_data(struct tccrt_session *s)
     for (uint32_t i = 0; s->slots && i < s->m->nslots; i++)
         tcr_slot_clear(s, &s->slots[i]);
     for (uint32_t i = 0; s->states && i < s->m->plan->states.count; i++) {
-        if (!s->lent || !(s->apart ? s->placed_states[i] : s->lent[i] != NULL))
+        if (!s->borrowed || !(s->discrete ? s->placed_states[i] : s->borrowed[i] != NULL))
             tcr_state_free(s, &s->m->states[i], s->states[i]);
         if (s->mirrors)
             tcr_heap_free(&s->heap, s->mirrors[i], s->m->states[i].bytes);
@@ -325,7 +325,7 @@ static void free_data(struct tccrt_session *s)
     }
     for (uint32_t i = 0; s->inputs_there && s->inputs_bytes && i < s->max_inputs; i++)
         tcr_free(s, 1, s->inputs_there[i], s->inputs_bytes[i]);
-    if (s->apart)
+    if (s->discrete)
         tcr_sync(s);
     for (uint32_t i = 0; i < 2; i++) {
         struct tcr_device *d = tcr_device_of(s, i);
@@ -361,7 +361,7 @@ void tccrt_session_free(struct tccrt_session *s)
            (void *[34]){
                s->values,          s->syms,          s->bound,        s->origin,         s->states,  s->slots,
                s->inputs,          s->heads,         (void *)s->in,   s->outs,           s->args,    s->sizes,
-               s->places,          s->placements,    s->lent,         s->requests,       s->started, s->started_at,
+               s->places,          s->placements,    s->borrowed,     s->requests,       s->started, s->started_at,
                s->votes,           s->mirrors,       s->inputs_there, s->inputs_bytes,   s->access,  s->event_of,
                s->ranges,          s->sym_ranges,    s->control_at,   s->control_values, s->size_at, s->size_ranges,
                s->program_digests, s->placed_states, s->owner,        s->entered},
@@ -481,10 +481,10 @@ int tccrt_memory(const struct tccrt_session *s, const char *entry, struct tccrt_
               : flags & TCCRT_STATE_OPTIMIZER ? &out->optimizer
                                               : &out->params) += (int64_t)s->m->states[i].bytes;
     }
-    out->arena = (int64_t)s->arena_bytes[s->apart];
+    out->arena = (int64_t)s->arena_bytes[s->discrete];
     out->weights = (int64_t)s->m->desc->weights_size;
     out->predicted = predicted(s, e, out->state);
-    if (s->apart) {
+    if (s->discrete) {
         out->device = (int64_t)s->device->held;
         out->device_peak = (int64_t)s->device->peak;
         out->device_weights = s->weights ? (int64_t)tcr_device_weights(s->m) : 0;

@@ -46,8 +46,8 @@ static struct tcr_staged *staged_of(struct tccrt_session *s, uint32_t number)
         !(x->results = calloc(p->results.count + 1, sizeof *x->results)) ||
         !(x->slices = calloc(p->axes.count + 1, sizeof *x->slices)) ||
         !(x->inputs = calloc(p->axes.count + 1, sizeof *x->inputs)) ||
-        !(x->in_there = calloc(s->max_inputs + 1, sizeof *x->in_there)) ||
-        !(x->out_there = calloc(s->max_outputs + 1, sizeof *x->out_there)) ||
+        !(x->in_on_device = calloc(s->max_inputs + 1, sizeof *x->in_on_device)) ||
+        !(x->out_on_device = calloc(s->max_outputs + 1, sizeof *x->out_on_device)) ||
         !(x->out = calloc(s->max_outputs + 1, sizeof *x->out)))
         return NULL;
     for (uint32_t v = 0; v < p->buffers.count; v++) {
@@ -90,8 +90,8 @@ void tcr_stages_free(struct tccrt_session *s)
             free(x->results);
             free(x->slices);
             free(x->inputs);
-            free(x->in_there);
-            free(x->out_there);
+            free(x->in_on_device);
+            free(x->out_on_device);
             free(x->out);
             for (uint32_t k = 0; x->kept && k < s->m->plan->states.count; k++)
                 free(x->kept[k].data);
@@ -205,14 +205,14 @@ static int bind_value(struct run *r, uint32_t stage, uint32_t v, uint32_t micro,
     struct tcc_tensor t = {.data = nothing, .dtype = (int32_t)r->values[v].dtype, .rank = (int32_t)r->values[v].rank};
     int status = TCC_OK;
 
-    r->state->in_there[i] = false;
+    r->state->in_on_device[i] = false;
     if (r->values[v].space == TCC_SPACE_INPUT) {
         status = slice_input(r, r->values[v].index, micro, &t);
     } else if (r->values[v].space == TCC_SPACE_SLOT) {
         const struct pslot *x = slot_of(r, stage, v, micro);
 
         t = tcr_stages_tensor(r, v, x);
-        r->state->in_there[i] = x->memory;
+        r->state->in_on_device[i] = x->memory;
     } else {
         memcpy(t.dims, r->state->dims[v], sizeof t.dims);
     }
@@ -229,7 +229,7 @@ static int slot_there(struct run *r, struct pslot *x, uint32_t v, struct tcc_ten
     *out = (struct tcc_tensor){.dtype = (int32_t)r->values[v].dtype, .rank = (int32_t)r->values[v].rank};
     memcpy(out->dims, r->state->dims[v], sizeof out->dims);
     bytes = tcr_elements(out->dtype, out->rank, out->dims) * tcr_dtype_bytes(out->dtype);
-    if (!r->s->apart || !r->values[v].memory || bytes < 0 || (x->held && !x->memory))
+    if (!r->s->discrete || !r->values[v].memory || bytes < 0 || (x->held && !x->memory))
         return TCC_OK;
     x->memory = 1;
     int status = tcr_grow(r->s, 1, &x->data, &x->held, bytes ? (size_t)bytes : 1);
@@ -246,7 +246,7 @@ static int place_outputs(struct run *r, const struct tcc_pstep *c, uint32_t stag
         struct tcc_tensor *out = &r->state->out[k];
 
         status = slot_there(r, slot_of(r, stage, v, micro), v, out);
-        r->state->out_there[k] = out->data != NULL;
+        r->state->out_on_device[k] = out->data != NULL;
         if (out->data)
             r->s->outs[k].user = out;
     }
@@ -262,7 +262,7 @@ static void swap_outputs(struct run *r, const struct tcc_pstep *c, uint32_t stag
         void *data = o->own;
         size_t held = o->own_bytes;
 
-        if (r->state->out_there[k])
+        if (r->state->out_on_device[k])
             continue;
         o->own = x->data;
         o->own_bytes = x->held;
@@ -299,16 +299,16 @@ static int run_call(struct run *r, uint32_t stage, const struct tcc_pstep *c)
         return status;
     swap_outputs(r, c, stage, micro);
     s->runs = r->runs * r->p->micros + micro;
-    s->in_there = r->state->in_there;
-    s->out_there = r->state->out_there;
+    s->in_on_device = r->state->in_on_device;
+    s->out_on_device = r->state->out_on_device;
     status = tcr_execute(s, e);
-    s->in_there = s->out_there = NULL;
+    s->in_on_device = s->out_on_device = NULL;
     for (uint32_t k = 0; !status && k < c->args.count - c->nin; k++) {
         uint32_t v = tcr_stage_value(r, c, c->nin + k);
         struct pslot *x = slot_of(r, stage, v, micro);
         const struct tcr_out *o = &s->outs[k];
 
-        if (!r->state->out_there[k] && (!o->host || o->host != o->own))
+        if (!r->state->out_on_device[k] && (!o->host || o->host != o->own))
             status = tcr_fail(TCC_EBUG, "value '%s' of a stage does not lie in its slot", tcr_stages_value_name(r, v));
         x->rank = o->rank;
         memcpy(x->dims, o->dims, sizeof x->dims);

@@ -48,7 +48,7 @@ struct tcr_staged {
     struct result *results;
     struct message *mail;                        /* between stages of this process */
     struct kept *kept;                           /* by state variable, NULL: none */
-    bool *in_there, *out_there;                  /* of a call: by input and output, does its slot lie on the device? */
+    bool *in_on_device, *out_on_device;          /* of a call: by input and output, does its slot lie there? */
     struct tcc_tensor *out;                      /* and of those outputs, their memory */
 };
 

@@ -73,7 +73,7 @@ int tccrt_state_get(struct tccrt_session *s, const char *name, struct tcc_tensor
         return tcr_state_absent(s, (uint32_t)i);
     if (!s->states[i])
         out->data = s->mirrors[i];
-    if (!s->apart || !s->states[i])
+    if (!s->discrete || !s->states[i])
         return TCC_OK;
     if ((status = tcr_mirror(s, (uint32_t)i, &out->data)))
         return status;
@@ -166,14 +166,14 @@ static int bind_state(struct tccrt_session *s, int i, const struct tcc_tensor *m
         return status;
     if (tcr_is_elsewhere(s, (uint32_t)i))
         return tcr_state_absent(s, (uint32_t)i);
-    if (s->apart && s->placed_states[i])
+    if (s->discrete && s->placed_states[i])
         return tcr_fail(TCC_EUSAGE, "state variable '%s' lies in the device's memory that it was bound to", info.name);
-    if (!s->apart) { /* else it stays where it is, and is copied before and after each run */
-        if (!s->lent[i])
+    if (!s->discrete) { /* else it stays where it is, and is copied before and after each run */
+        if (!s->borrowed[i])
             tcr_state_free(s, &s->m->states[i], s->states[i]);
         s->states[i] = memory->data;
     }
-    s->lent[i] = memory->data;
+    s->borrowed[i] = memory->data;
     s->any_lent = true;
     return TCC_OK;
 }
@@ -183,7 +183,7 @@ static int bind_on_device(struct tccrt_session *s, int i, const struct tcc_tenso
     struct tccrt_value_info info;
     int status;
 
-    if (!s->apart)
+    if (!s->discrete)
         return bind_state(s, i, memory);
     if ((status = tcr_settle(s)) || (status = check_memory(s, i, memory, &info)) ||
         (status = tcr_state_make(s, (uint32_t)i)))
@@ -195,7 +195,7 @@ static int bind_on_device(struct tccrt_session *s, int i, const struct tcc_tenso
     if (!s->placed_states[i])
         tcr_state_free(s, &s->m->states[i], s->states[i]);
     s->placed_states[i] = true;
-    s->lent[i] = NULL;
+    s->borrowed[i] = NULL;
     s->states[i] = memory->data;
     return TCC_OK;
 }

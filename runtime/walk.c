@@ -101,14 +101,14 @@ int tcr_address(struct tccrt_session *s, uint32_t b, const char *node, void **ou
     case TCC_SPACE_ARENA:
         if (s->guard && (status = tcr_guard_address(s, b, node)))
             return status;
-        if (s->instead && s->instead[b]) {
-            *out = s->instead[b];
+        if (s->rebound && s->rebound[b]) {
+            *out = s->rebound[b];
             return TCC_OK;
         }
         return offset_from(s, b, node, s->arenas[tcr_arena(s, b)], out);
     case TCC_SPACE_WEIGHT:
-        if (s->instead && s->instead[b]) {
-            *out = s->instead[b];
+        if (s->rebound && s->rebound[b]) {
+            *out = s->rebound[b];
             return TCC_OK;
         }
         return offset_from(s, b, node, (void *)(tcr_memory(s, b) ? s->weights : s->m->weights), out);
@@ -192,7 +192,7 @@ static int unbox(struct tccrt_session *s, uint32_t from, uint32_t to, const char
     if (MUTANT(402, o->t.rank, 0) && memcmp(t.dims, o->t.dims, (size_t)o->t.rank * sizeof *t.dims))
         return tcr_fail(TCC_EINPUT, "node '%s': expected a result of shape %s, got %s", node,
                         tcr_dims_text(want, t.rank, t.dims), tcr_dims_text(found, o->t.rank, o->t.dims));
-    if (s->apart && bytes && (status = tcr_hold(s, (struct tcr_held){.object = tccrt_object_ref(o)})))
+    if (s->discrete && bytes && (status = tcr_hold(s, (struct tcr_held){.object = tccrt_object_ref(o)})))
         return status;
     return bytes ? tcr_copy(s, tcr_memory(s, to), t.data, 0, o->t.data, (size_t)bytes, node) : TCC_OK;
 }
@@ -418,7 +418,7 @@ static int do_step(struct tccrt_session *s, const struct tcc_pstep *p)
 
     s->first_view = views;
     status = step_fns[p->kind](s, p);
-    status = s->apart ? tcr_views_end(s, views, status) : status;
+    status = s->discrete ? tcr_views_end(s, views, status) : status;
     s->first_view = outer;
     return status;
 }

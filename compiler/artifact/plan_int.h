@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Private to plan*.c: the tables of a plan while they are written. plan.c writes memories, buffers, entry points and
- * steps, plan_stages.c those in stages, both out of plan_words.c's strings, lists and expressions. Indices are those of
- * runtime/abi.h.
+ * steps, plan_stages.c those in stages, both out of plan_tables.c's strings, lists and expressions. Indices are those
+ * of runtime/abi.h.
  */
 #ifndef TCCC_PLAN_INT_H
 #define TCCC_PLAN_INT_H

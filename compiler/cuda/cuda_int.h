@@ -11,7 +11,7 @@
  *     layout.c    channels last, for products on tensor cores
  *     maps.c      factors that tensor copies bring (tma.c, sm_90a; mbarrier.c)
  *     transpose.c loads along one dim, stores along another
- *     owners.c    scatters, by who owns a row
+ *     scatter_owners.c  scatters, by who owns a row
  *     attention.c attention, attention_grad.c its gradients, attention_split.c keys in pieces, brought by
  *     attention_bring.c or attention_sent.c, multiplied by
  *                 attention_ffma.c, attention_mma.c or attention_wgmma.c (attention_fragments.c: what these share)
@@ -86,7 +86,7 @@ int cuda_vector_width(struct ir_ctx *ctx, const struct kn_kernel *k, int v, int 
  * else 1. */
 int cuda_load_width(struct ir_ctx *ctx, const struct kn_kernel *k, int insn, int d, int width);
 
-/* Is it a scatter whose rows blocks can own? *rows: how many there are. (owners.c) */
+/* Is it a scatter whose rows blocks can own? *rows: how many there are. (scatter_owners.c) */
 bool cuda_owner_rows(struct ir_ctx *ctx, const struct kn_kernel *k, ir_expr *rows);
 /* Where local operands lie: in registers and memory of the thread, in shared memory, or in scratch; `bytes`: those of
  * one thread or group. */
@@ -218,7 +218,7 @@ void cuda_send_box(struct em *e, int rank, int offsets, int blocks, LLVMValueRef
 void cuda_emit_points(struct cuda_fn *f);    /* loops.c */
 void cuda_emit_group(struct cuda_fn *f);     /* group.c */
 void cuda_emit_transpose(struct cuda_fn *f); /* transpose.c */
-void cuda_emit_owners(struct cuda_fn *f);    /* owners.c */
+void cuda_emit_owners(struct cuda_fn *f);    /* scatter_owners.c */
 void cuda_emit_contract(struct cuda_fn *f);  /* contract.c */
 void cuda_emit_contract_sum(struct cuda_fn *f);      /* the second function of a product in pieces */
 

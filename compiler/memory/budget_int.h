@@ -40,7 +40,7 @@ bool budget_settle_owners(struct ir_module *m, const struct pass_options *option
 
 /* Bytes of the stage's slots, of those in a device's memory or of all. False: sizes are unknown. */
 bool budget_slots(struct ir_ctx *ctx, const struct kn_staged *p, int stage, bool on_device, uint64_t *bytes);
-/* figures.c, --dump-ir=memory, after lowering: what the process of each stage takes, where so many copies of it divide
+/* memory_report.c, --dump-ir=memory, after lowering: what each stage's process takes, where so many copies of it divide
  * what --zero divides. False after a diagnostic: sizes are unknown. Places of buffers in arenas are those of one of the
  * copies then. */
 bool figures_print(struct ir_module *m, const struct pass_options *options, int copies, FILE *out);

@@ -13,15 +13,17 @@
  *     ops.c      scalar ops by engine_ops.def                   move.c     loads and stores by DMA
  *     tile.c     stages over a tile: bodies (tile_reduce.c: reductions, scans; along.c: what a tile is)
  *     pe.c       contractions: their forms (pe_plan.c), long sums (pe_parts.c)
- *     wide.c     integers of 64 bits as pairs of words          expr.c     integer expressions of the loops
+ *     int64.c    integers of 64 bits as pairs of words          expr.c     integer expressions of the loops
  *     pair.c     columns, two operations in one instruction     order.c    which instruction of a stage comes when
  *     attention.c                                               window.c   loads of windows
  *     attention_grad.c                                          instr.c    instructions of those two
  *     index.c    gathers and scatters                           panel.c    factors of products in rows as long as HBM
  *                has them
- *     half.c     a kernel in two, for two physical cores         ones.c     sums over rows as products with ones
- *     scatter.c  rows added by an index                         few.c      reductions to few results in two passes
- *     digits.c   dims in digits, ways over dims               integers.c reductions and scans of integers
+ *     two_cores.c          a kernel in two, for two physical cores
+ *     sum_by_product.c     sums over rows as products with ones
+ *     reduce_partitions.c  reductions to few results in two passes
+ *     scatter.c  rows added by an index
+ *     dims.c     dims in digits, ways over dims                 integers.c reductions and scans of integers
  *     cost.c     what instructions take, by cost.def (cost.h)
  *     keep.c     what stays in SBUF from tile to tile, from stage to stage
  *     roll.c     what streams repeat becomes loops            open.c     sizes that only the run knows
@@ -203,7 +205,7 @@ _Noreturn void nk_full(struct nk *nk, const char *why);
 void nk_begin_tile(struct nk *nk);
 
 /* Kernels that do together, at the same time, what k does, by two cores of one HBM; false: it is better left whole
- * (half.c). then: not NULL where the halves are of a reduction's pieces, whose partial results the first core reduces
+ * (two_cores.c). then: not NULL where the halves are of a reduction's pieces, whose partial results the first reduces
  * when both have ended. */
 struct nk_halves { const struct kn_kernel *half[2], *then; };
 bool nk_halves(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k, struct nk_halves *to);
@@ -445,7 +447,7 @@ enum neuron_alu nk_alu_of(enum ir_op op);
 /* expr.c */
 const struct nk_value *nk_expr(struct nk *nk, const struct nk_tile *t, enum tcc_dtype d, ir_expr e);
 
-/* wide.c */
+/* int64.c */
 bool nk_is_wide(enum tcc_dtype d);                                          /* i64, u64 */
 /* its high words, whether it has them or not */
 const struct nk_value *nk_high(struct nk *nk, const struct nk_tile *t, const struct nk_value *v);
@@ -523,7 +525,7 @@ int64_t nk_load_blocks(struct nk *nk, const struct nk_blocks *b, const int64_t *
                        const struct nk_value **to);
 void nk_drop_blocks(struct nk *nk, const struct nk_blocks *b, const struct nk_value **blocks);
 
-/* digits.c */
+/* dims.c */
 /* Periods of a dim: what its values are divided by. Each divides the next; the first is 1. */
 enum { NK_DIGITS = 6 };
 struct nk_digits { int n; int64_t period[NK_DIGITS]; };
@@ -581,7 +583,7 @@ struct nk_value *nk_quantise(struct nk *nk, const struct nk_tile *t, int mx, con
 struct neuron_operand nk_panel_scale(struct nk *nk, const struct nk_panel *p, int64_t product, int64_t lo, int64_t n,
                                      const int64_t *at, struct nk_buffer **buffer);
 
-/* ones.c: the kernel with a product by ones before its sum, where that saves transfers; NULL: it is better as it is. */
+/* sum_by_product.c: the kernel with a product by ones before its sum, where that saves transfers; NULL: as it is. */
 /* the kernel's one reduction, where nothing is read by an index; -1: it is of another form */
 int nk_only_reduction(const struct kn_kernel *k);
 const struct kn_kernel *nk_with_ones(struct ir_ctx *ctx, const struct kn_kernel *k);
@@ -589,7 +591,7 @@ const struct kn_kernel *nk_with_ones(struct ir_ctx *ctx, const struct kn_kernel 
 /* Do rows of results, and none of what the first stage reduces, lie side by side in HBM? */
 bool nk_is_by_rows(const struct kn_kernel *k);
 
-/* few.c: a reduction to few results as one to many and one of these; false: it is better as it is. */
+/* reduce_partitions.c: a reduction to few results as one to many and one of these; false: it is better as it is. */
 bool nk_few(struct ir_ctx *ctx, enum neuron_core_kind core, const struct kn_kernel *k, const struct kn_kernel *pass[2]);
 
 /* pe.c */

@@ -4,7 +4,7 @@
  * after tile; in a tile stage after stage. A stage's inner and repeated points are free dims too, a chunk at a time
  * where they are too many for SBUF; reductions of chunks are combined.
  *
- * Dims are cut in digits where indices divide by them (digits.c).
+ * Dims are cut in digits where indices divide by them (dims.c).
  */
 #include "compiler/neuron/tile_int.h"
 

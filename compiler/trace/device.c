@@ -65,7 +65,7 @@ int trace_settle_device(struct trace_ctx *c, const struct trace_options *o, char
                       "unknown target '%s': expected cpu, cpu-split, cuda:ARCH or neuron:MACHINE", target);
     c->target = strdup(target);
     c->device = device ? strdup(device) : NULL;
-    c->apart = strcmp(target, "cpu") != 0 && !(device && !strcmp(device, "cpu"));
+    c->discrete = strcmp(target, "cpu") != 0 && !(device && !strcmp(device, "cpu"));
     return c->target && (c->device || !device) ? TCC_OK : refuse(error, size, TCC_EENV, "%s", "no memory");
 }
 
@@ -244,7 +244,7 @@ struct trace_tensor *trace_to(struct trace_tensor *t, const char *device)
         return trace_fail(c, TCC_EUSAGE, "to: the context's device is '%s', which or 'cpu' was expected, got '%s'",
                           c->device ? c->device : "cpu", device ? device : "NULL"),
                NULL;
-    if (!c->apart || trace_is_pending(t) || !t->data)
+    if (!c->discrete || trace_is_pending(t) || !t->data)
         return t;
     trace_reap(c, true);
     if (c->status)

@@ -154,7 +154,7 @@ static int64_t together(const struct trace_loader *l)
     int64_t batches = (l->count - l->at) / l->batch, most = l->options.batches_per_execution;
 
     batches = batches < most ? batches : most;
-    return l->c->apart && batches > 1 ? batches * l->batch : 0;
+    return l->c->discrete && batches > 1 ? batches * l->batch : 0;
 }
 
 /* The next `count` samples of each array, from where the block or the epoch is. */

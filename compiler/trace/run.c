@@ -159,7 +159,7 @@ static void end_run(struct trace_ctx *c, struct trace_run *r, bool followed)
 static void begin_run(struct trace_ctx *c, struct trace_run *r, struct trace_run *before)
 {
     if (r && r->compiled)
-        settled(c, r, c->apart ? trace_device_begin(c, r, before) : run_here(r));
+        settled(c, r, c->discrete ? trace_device_begin(c, r, before) : run_here(r));
     if (!before)
         return;
     end_run(c, before, r && r->under_way);

@@ -160,7 +160,7 @@ struct trace_ctx {
     bool report;
     char *target, *march, *cache_dir;    /* cache_dir NULL: none */
     char *device;                        /* NULL: what the target is for, or TCCC_DEVICE */
-    bool apart;                          /* it has memory of its own */
+    bool discrete;                       /* it has memory of its own */
     struct trace_flags flags;
     int threads, level;
     uint64_t seed;

@@ -2,8 +2,8 @@
 /*
  * Which axes of the inputs are split into microbatches, and whether the model lets them be. A symbolic batch axis stays
  * as it is: the run-time library binds it to the microbatch's size. A fixed one was divided when the model was read
- * (compiler/import/pin.c), where a node that holds the batch as a number contradicts; with a symbolic one such a node
- * is found here.
+ * (compiler/import/specialise.c), where a node that holds the batch as a number contradicts; with a symbolic one such a
+ * node is found here.
  */
 #include "passes/parallel/stages_int.h"
 #include "base/mutant.h"

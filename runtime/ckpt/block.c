@@ -9,7 +9,7 @@
 /* The variable that lies there on the device; -1: none. */
 static int64_t state_at(const struct tccrt_session *s, const void *at)
 {
-    for (uint32_t i = 0; s && s->apart && i < s->m->plan->states.count; i++)
+    for (uint32_t i = 0; s && s->discrete && i < s->m->plan->states.count; i++)
         if (s->states[i] == at)
             return i;
     return -1;

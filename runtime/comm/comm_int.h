@@ -4,16 +4,16 @@
  *
  *   comm.c        the public calls on tensors: arguments become operations
  *   group.c       the world, its beginning and end, groups
- *   arrive.c      who is here: who has not come when the job begins, whose process is gone
+ *   presence.c    who is here: who has not come when the job begins, whose process is gone
  *   rank_cores.c  a process's share of its machine
  *   coll.c        operations as sequences of messages
  *   peers.c       operations on devices' memory, by a library of theirs
  *   sum.c         what reductions do to the elements
  *   net.c         the net of a process: what is under way, the thread that moves it on
- *   watch.c       who is waited for, who hangs, who has failed
+ *   failure_detector.c  who is waited for, who hangs, who has failed
  *   engine.c      which engine, and what the launcher says
  *   mpi.c         an engine: MPI; mpi_lib.c: its library, opened at run time
- *   ucx.c         an engine: UCX; meet.c: how its ranks find each other
+ *   ucx.c         an engine: UCX; rendezvous.c: how its ranks find each other
  *   shared.c      an engine: memory that processes of one machine share
  *   step.c        the plan's steps
  *   vote.c        one of them: no rank writes state where another has failed
@@ -207,7 +207,7 @@ void tcr_net_progress(struct tcr_net *net);                      /* locked: move
  * so. */
 void tcr_net_break(struct tcr_net *net, bool tell, const char *format, ...) __attribute__((format(printf, 3, 4)));
 int tcr_net_status(struct tcr_net *net);                         /* TCC_OK, or TCC_EENV with why it is broken */
-/* arrive.c: whose variables say which rank this is; before anything else */
+/* presence.c: whose variables say which rank this is; before anything else */
 void tcr_launched(enum tcr_launcher how);
 void tcr_arrive(bool here);                  /* this rank has come, and others see its process; or it leaves */
 void tcr_absent(char *text, size_t size);    /* "rank 1, 3 has", for "... not come" */
@@ -229,7 +229,7 @@ double tcr_seconds(void);
 /* between looks at something: the longer idle, the longer */
 void tcr_pause(int *idle);
 
-/* -- watch.c ------------------------------------------------------------------------------------------ */
+/* -- failure_detector.c ------------------------------------------------------------------------------- */
 extern atomic_ullong tcr_work;               /* counts what this process does: steps, calls */
 int tcr_watch_new(struct tcr_net *net);
 void tcr_watch_free(struct tcr_net *net);

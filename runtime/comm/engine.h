@@ -6,7 +6,8 @@
  *
  * An engine gives: a beginning (who am I of how many, and who shares my machine), tagged messages of host memory that
  * don't block, a turn for the library to get on, and an end. All else is made of that once, for every engine:
- * collectives, reductions, groups, time limits, and who is to blame when a rank fails (coll.c, sum.c, net.c, watch.c).
+ * collectives, reductions, groups, time limits, and who is to blame when a rank fails
+ * (coll.c, sum.c, net.c, failure_detector.c).
  * So results are the same bits whatever the engine.
  *
  * Operations on memory of devices are done by a library of the devices' (NCCL; peers.c); an engine's messages are what
@@ -80,15 +81,15 @@ struct tcr_launch {
     const char *host;                /* of rank 0 */
     int port;                        /* of rank 0: the first that is tried */
     bool port_taken;                 /* the launcher itself listens there */
-    /* A world that may lose ranks and take new ones (meet_again.c). before: the meeting of the world that this rank
-     * comes from; ready: it comes from none, to a job that runs. With fewer than `least` ranks there is no job. */
+    /* A world that may lose ranks and take new ones (rendezvous_again.c). before: the meeting of the world that this
+     * rank comes from; ready: it comes from none, to a job that runs. With fewer than `least` ranks there is no job. */
     bool elastic, ready;
     struct tcr_meeting *before;
     int least;
 };
 int tcr_launch_read(struct tcr_launch *l);   /* TCC_EENV: what is missing or wrong */
 
-/* -- Meeting (meet.c) ------------------------------------------------------------------------------
+/* -- Meeting (rendezvous.c) ------------------------------------------------------------------------
  * Ranks that have nothing but the variables find each other: all connect to rank 0 by TCP, each gives a card (bytes
  * that the engine chooses) and gets those of all. */
 #define TCR_CARD_BYTES ((size_t)1 << 16)     /* the longest card */

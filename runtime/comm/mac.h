@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * mac.h - SHA-256 (FIPS 180-4), HMAC (RFC 2104) and HKDF (RFC 5869) over it: what ranks that meet prove and seal their
- * messages with (meet.c).
+ * messages with (rendezvous.c).
  */
 #ifndef TCC_RUNTIME_COMM_MAC_H
 #define TCC_RUNTIME_COMM_MAC_H

@@ -208,14 +208,9 @@ static void library_exits(int status, void *unused)
 /* Ranks that meet anew come when they have ended what they are at; those that join wait for the end of a step. */
 #define ANEW_SECONDS 600.0
 
-static bool is_anew(const struct tcr_net *net)
-{
-    return net->from.before || net->from.ready;
-}
-
 static double patience(const struct tcr_net *net)
 {
-    if (is_anew(net))
+    if (net->from.before || net->from.ready)
         return net->timeout > ANEW_SECONDS ? net->timeout : ANEW_SECONDS;
     return net->timeout > 5 ? net->timeout - 1.5 : 0.7 * net->timeout;
 }

@@ -67,7 +67,7 @@ int tcr_owners_find(struct tccrt_session *s)
         free(owners);
     }
     for (uint32_t i = 0; i < m->plan->states.count && !status; i++) {
-        if (!tcr_is_elsewhere(s, i) || !s->states[i] || s->lent[i] || s->placed_states[i])
+        if (!tcr_is_elsewhere(s, i) || !s->states[i] || s->borrowed[i] || s->placed_states[i])
             continue;
         if ((status = tcr_settle(s)))
             return status;
@@ -140,7 +140,7 @@ int tcr_state_make(struct tccrt_session *s, uint32_t i)
         return TCC_OK;
     if (!(s->states[i] = tcr_state_alloc(s, p)))
         return TCC_EENV;
-    return s->apart ? tcr_sync(s) : TCC_OK; /* the copy reads the first value */
+    return s->discrete ? tcr_sync(s) : TCC_OK; /* the copy reads the first value */
 }
 
 int tcr_states_make(struct tccrt_session *s)
@@ -298,7 +298,7 @@ int tccrt_comm_release(struct tccrt_session *s)
     for (uint32_t i = 0; i < s->m->plan->states.count && !status; i++) {
         if (!tcr_is_elsewhere(s, i))
             continue;
-        if (s->states[i] && !s->lent[i] && !s->placed_states[i]) {
+        if (s->states[i] && !s->borrowed[i] && !s->placed_states[i]) {
             tcr_state_free(s, &s->m->states[i], s->states[i]);
             s->states[i] = NULL;
         }

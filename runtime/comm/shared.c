@@ -3,8 +3,8 @@
  * The engine over shared memory, for the ranks of one machine that stand for simulated devices: who waits sleeps, so
  * that many more ranks than cores make no less headway than one after the other.
  *
- * Each rank has an inbox, a file in memory (memfd) with a ring for each other rank; ranks tell each other by meet.c
- * where it is, and open it by
+ * Each rank has an inbox, a file in memory (memfd) with a ring for each other rank; ranks tell each other by
+ * rendezvous.c where it is, and open it by
  * /proc. A ring is a stream of messages, header and bytes, of one writer and one reader; a long message goes through it
  * piece by piece. The reader takes out all there is, whether or not somebody has asked for it, so no ring stays full.
  * An inbox has a word, the bell, that changes with what is done to it, and on which its owner sleeps (futex).

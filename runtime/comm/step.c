@@ -411,7 +411,7 @@ static int by_peers(struct tccrt_session *s, const struct tcc_pstep *p, bool *is
     bool hosts = p->what == TCC_VOTE || p->what == TCC_IS_OWNER || p->what == TCC_BARRIER;
 
     *is = false;
-    if (!s->apart || !s->device->ops->peers || hosts || c->size < 2 || !lies_there(s, p))
+    if (!s->discrete || !s->device->ops->peers || hosts || c->size < 2 || !lies_there(s, p))
         return TCC_OK;
     return tcr_peers_of(c, s->device, is);
 }
@@ -523,7 +523,7 @@ int tcr_await(struct tccrt_session *s, uint32_t step)
         s->device->ops->collected(s->device, (int)p->queue);
     if (!status && p->kind == TCC_STEP_COLLECTIVE && p->what == TCC_VOTE)
         status = tcr_vote_end(s, p, tcr_step_group(s, p));
-    return s->apart ? arrived(s, p, status) : status;
+    return s->discrete ? arrived(s, p, status) : status;
 }
 
 int tcr_await_list(struct tccrt_session *s, struct tcc_range steps)

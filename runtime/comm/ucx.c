@@ -5,9 +5,9 @@
  * since version 1.10; structures begin with a mask of the fields that count, so that later versions know what is meant.
  * tests/dist/ucx_abi.c compares the declarations with the header where that is installed.
  *
- * Ranks find each other by meet.c: a rank's card is its worker's address. Endpoints are made with the first message to
- * a rank. A message's tag is its lane, its sender and its own tag. An endpoint to another machine that fails says that
- * its rank is lost; who is to blame is for watch.c to say. Calls are made under the net's lock:
+ * Ranks find each other by rendezvous.c: a rank's card is its worker's address. Endpoints are made with the first
+ * message to a rank. A message's tag is its lane, its sender and its own tag. An endpoint to another machine that fails
+ * says that its rank is lost; who is to blame is for failure_detector.c to say. Calls are made under the net's lock:
  * UCS_THREAD_MODE_SERIALIZED.
  */
 #include <dlfcn.h>
@@ -289,8 +289,8 @@ static bool is_ours(int code)
 }
 
 /* UCX uses shared memory only where it need not find out that the other process ended (until version 1.13 at least). Of
- * processes of this machine watch.c finds that out. *endpoint is NULL where the rank is lost: its memory is not there
- * any more. */
+ * processes of this machine failure_detector.c finds that out. *endpoint is NULL where the rank is lost: its memory is
+ * not there any more. */
 static int endpoint_of(struct tcr_net *net, int rank, void **endpoint)
 {
     struct ucx *u = net->data;

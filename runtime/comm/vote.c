@@ -63,7 +63,7 @@ int tcr_vote_begin(struct tccrt_session *s, const struct tcc_pstep *p, struct tc
     if (c->size < 2)
         return TCC_OK;
     /* A device that was given its work without queues of the plan's: what it has met shows when it is done. */
-    if (s->apart && !s->ordered && !s->failed && (status = tcr_sync(s)))
+    if (s->discrete && !s->ordered && !s->failed && (status = tcr_sync(s)))
         return status;
     s->voting = 1 + (uint32_t)(p - s->m->steps);
     *vote = s->failed ? ((int64_t)s->failed << 32) + (INT32_MAX - c->rank) : 0;
@@ -114,7 +114,7 @@ int tcr_commit(struct tccrt_session *s, const struct tcc_pstep *p, struct tccrt_
     for (uint32_t q = 0; q < s->max_queues && !status; q++)
         if (s->requests[q])
             status = tcr_await(s, s->started[q]);
-    if (!status && s->apart)
+    if (!status && s->discrete)
         status = tcr_sync(s);
     return status ? status : tccrt_comm_barrier(c, NULL);
 }
@@ -207,7 +207,7 @@ int tcr_vote_failed(struct tccrt_session *s, struct tcc_range steps, int status)
     s->failed = status;
     snprintf(s->failure, sizeof s->failure, "%s", tccrt_error());
     s->queue = 0;
-    if (s->apart) { /* its fault is known: from here on it only carries data */
+    if (s->discrete) { /* its fault is known: from here on it only carries data */
         tcr_sync(s);
         s->device->ops->begin(s->device, &(struct tcr_control){.seed = s->seed, .run = s->runs});
     }

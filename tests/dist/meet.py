@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The meeting of ranks beside a second implementation of it, made from runtime/comm/meet.c's and meet_key.c's comments alone, and people who mean no good.
+"""The meeting of ranks beside a second implementation of it, made from runtime/comm/rendezvous.c's and rendezvous_key.c's comments alone, and people who mean no good.
 
 meet.py PROGRAM CONNECTIONS: PROGRAM is tests/dist/rank_fails. Prints a line of TAP a case, the last the count.
 """

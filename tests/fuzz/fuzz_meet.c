@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fuzz target: the meeting of ranks (runtime/comm/meet.c). The first byte of an input says to whom the rest is said:
+ * Fuzz target: the meeting of ranks (runtime/comm/rendezvous.c). The first byte of an input says to whom the rest is
+ * said:
  *
  *   0  rank 0, the bytes as they are: a stranger
  *   1  rank 0, by somebody who knows the secret: a number, then messages (kind, length of 16 bits, body), each under
@@ -16,7 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "runtime/comm/meet_int.h"
+#include "runtime/comm/rendezvous_int.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * draw KIND FILE >PAGE: the page of a stored report, so that what tests look at is the same every time. KIND is what
- * the JSON in FILE is: "report" (tools/html/html_int.h), "facts" of a compilation (compiler/facts.c), "trace" of a run
- * (tccrt_profile_trace()).
+ * the JSON in FILE is: "report" (tools/html/html_int.h), "facts" of a compilation (compiler/compile_report.c), "trace"
+ * of a run (tccrt_profile_trace()).
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What reports are made of (compiler/facts.c): which buffers the steps of communication read and write. */
+/* What reports are made of (compiler/compile_report.c): which buffers the steps of communication read and write. */
 #include "compiler/tccc.h"
 #include "tests/unit/suite.h"
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/comm/meet_int.h"
+#include "runtime/comm/rendezvous_int.h"
 
 static const char *hex(const uint8_t d[TCR_MAC])
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tccc --html: the facts of a compilation (compiler/facts.c) as a report: which kernels take the time by the cost
- * model, what lies where in memory and when, which weights are large, how the graph became kernels, what compiling
+ * tccc --html: the facts of a compilation (compiler/compile_report.c) as a report: which kernels take the time by the
+ * cost model, what lies where in memory and when, which weights are large, how the graph became kernels, what compiling
  * took; of a step in stages, each stage's schedule with its bubbles (stages.c).
  */
 #include "tools/html/html_int.h"

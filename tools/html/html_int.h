@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Private to tools/: reports as one HTML file (doc/reports.md). What a report says is a tree of JSON, built by the
- * tools and by the compiler (compiler/facts.c); html.c and chart.c write any such tree as a page. The page needs no
- * network and no file beside it: style and script (html.css, html.js) are in it, tables and charts are there without
- * the script, which sorts, filters and zooms. All text is escaped, and lists are cut at bounds that the page names, so
- * a page is never larger than about 5 MB.
+ * tools and by the compiler (compiler/compile_report.c); html.c and chart.c write any such tree as a page. The page
+ * needs no network and no file beside it: style and script (html.css, html.js) are in it, tables and charts are there
+ * without the script, which sorts, filters and zooms. All text is escaped, and lists are cut at bounds that the page
+ * names, so a page is never larger than about 5 MB.
  *
  *   report   {"kind", "title", "subtitle", "live": seconds between two writings of a run under way,
  *             "answers": [{"question", "answer", "detail", "state": "good" | "warn" | "bad" | ""}],
@@ -79,9 +79,9 @@ double html_value(const json_t *list, size_t i);                 /* NaN: no numb
  * it. */
 int html_check(const struct options *o);
 
-/* compile.c: what the compiler said (compiler/facts.c) as a report; NULL: it is no such text, or no memory. The same as
- * sections of another one, whose answer about memory they give (arena: the bytes of a run that has been; 0: none has;
- * below 0: no answer); false: it is no such text. */
+/* compile.c: what the compiler said (compiler/compile_report.c) as a report; NULL: it is no such text, or no memory.
+ * The same as sections of another one, whose answer about memory they give (arena: the bytes of a run that has been; 0:
+ * none has; below 0: no answer); false: it is no such text. */
 json_t *html_compiled(const char *facts, size_t size);
 bool html_compiled_part(json_t *report, const char *facts, size_t size, double arena);
 /* stages.c: the schedule of a step in stages, as sections and an answer; nothing where the facts have none. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan_words.c - what the plan's tables are made of: strings, each held once; lists of words; expressions of sizes,
+/* plan_tables.c - what the plan's tables are made of: strings, each held once; lists of words; expressions of sizes,
  * each held once too, behind those that it needs (runtime/abi.h). */
 #include "compiler/artifact/plan_int.h"
 

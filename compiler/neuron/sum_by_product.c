@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ones.c - sums over rows of HBM as products with ones. Where results lie side by side in HBM and what is summed lies
- * rows apart, as in the gradient of a bias, the lanes would load element by element, each of which DMA counts as 512
- * bytes. A product sums over partitions instead: rows are loaded as they are, one a partition, and the tensor engine
- * multiplies them by ones.
+ * sum_by_product.c - sums over rows of HBM as products with ones. Where results lie side by side in HBM and what is
+ * summed lies rows apart, as in the gradient of a bias, the lanes would load element by element, each of which DMA
+ * counts as 512 bytes. A product sums over partitions instead: rows are loaded as they are, one a partition, and the
+ * tensor engine multiplies them by ones.
  *
  * The kernel is written anew, with a factor 1 before its sum and the roles of a contraction, and pe.c takes it as any
  * other. Products by 1 are exact; sums are in float32 as everywhere.

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * half.c - a kernel in two, for a logical core of two physical ones (--lnc=2): points of one outer dim, the first half
- * for one core, the others for its neighbour. Each half is a kernel of its own, which any template takes; tensors lie
- * in the HBM that both cores share, and each has an SBUF of its own.
+ * two_cores.c - a kernel in two, for a logical core of two physical ones (--lnc=2): points of one outer dim, the first
+ * half for one core, the others for its neighbour. Each half is a kernel of its own, which any template takes; tensors
+ * lie in the HBM that both cores share, and each has an SBUF of its own.
  *
  * Which dim depends on the shape alone: that which leaves the busier core least to do, by products where there are some
  * (as many rows of 128 as there are left, and what both cores have to load), else by points and by how many of the
  * partitions have some. Of equal ones it is the outermost: rows stay long.
  *
- * A reduction to few results has no such dim: its pieces are cut (few.c), and what they come to is reduced by the first
- * core when both have ended, by a program of its own.
+ * A reduction to few results has no such dim: its pieces are cut (reduce_partitions.c), and what they come to is
+ * reduced by the first core when both have ended, by a program of its own.
  *
  * What is written must depend on the dim, and nothing may be written or read by an index where something is written:
  * then neither half touches what the other one writes, and values cross only when the kernel has ended, where the

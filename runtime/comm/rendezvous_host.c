@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rank 0 of a meeting (meet.c): listens, and gives everybody the table, or the reason why there is none.
+ * Rank 0 of a meeting (rendezvous.c): listens, and gives everybody the table, or the reason why there is none.
  *
  * Whoever connects is a stranger until his card has come under the right seal, and a rank when he says that he stays.
  * There is room for MEET_STRANGERS of them at a time, each has MEET_SECONDS; where one more comes, the one who is least
@@ -19,7 +19,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "runtime/comm/meet_int.h"
+#include "runtime/comm/rendezvous_int.h"
 
 static int listen_on(const struct addrinfo *a)
 {

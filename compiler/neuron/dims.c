@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * digits.c - how dims are gone over. In digits, where indices divide by constants: with v = 12 a + b, v floordiv 12 is
+ * dims.c - how dims are gone over. In digits, where indices divide by constants: with v = 12 a + b, v floordiv 12 is
  * a, and an access is a pattern of a and b. As an odometer, from the points of one tile to those of the next.
  */
 #include "compiler/neuron/neuron_int.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * few.c - reductions to few results, as the norm of a gradient. With a result a partition the lanes would use few of
- * the partitions, or one: instead an inner dim is cut in pieces, up to 128 of them (256 where two cores may be one),
- * which lie on partitions, and each reduces its own. What they come to goes by HBM, in rows of one result's pieces,
- * which the lanes reduce in a second pass, followed by the kernel's other stages.
+ * reduce_partitions.c - reductions to few results, as the norm of a gradient. With a result a partition the lanes would
+ * use few of the partitions, or one: instead an inner dim is cut in pieces, up to 128 of them (256 where two cores may
+ * be one), which lie on partitions, and each reduces its own. What they come to goes by HBM, in rows of one result's
+ * pieces, which the lanes reduce in a second pass, followed by the kernel's other stages.
  *
  * So are reductions, to however many results, of what lies rows apart in HBM, which the lanes would load few elements
  * at a time: a piece has whole rows.
@@ -54,8 +54,8 @@ static bool is_along_rows(const struct kn_kernel *k, int dim)
     return false;
 }
 
-/* A partition has one, of each of the cores that may be one logical core (half.c): the same pieces, and the same bits,
- * whether they are or not. */
+/* A partition has one, of each of the cores that may be one logical core (two_cores.c): the same pieces, and the same
+ * bits, whether they are or not. */
 static int64_t most_pieces(enum neuron_core_kind core)
 {
     return neuron_generation(core) >= 3 ? 2 * NEURON_PARTITIONS : NEURON_PARTITIONS;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * meet_int.h - what the files of the meeting of ranks (meet.c, which says how it goes) share: messages, connections,
- * keys.
+ * rendezvous_int.h - what the files of the meeting of ranks (rendezvous.c, which says how it goes) share: messages,
+ * connections, keys.
  *
- *   meet.c        the meeting, its beginning and its end
- *   meet_host.c   rank 0: who has come, what all are told
- *   meet_visit.c  the others: who is rank 0
- *   meet_again.c  ranks of an elastic world: those that are left and those that have come meet anew
- *   meet_line.c   one end of a connection: messages in and out, without waiting
- *   meet_key.c    the keys of a connection, and seals
- *   mac.c         what they are made with
+ *   rendezvous.c        the meeting, its beginning and its end
+ *   rendezvous_host.c   rank 0: who has come, what all are told
+ *   rendezvous_visit.c  the others: who is rank 0
+ *   rendezvous_again.c  ranks of an elastic world: those that are left and those that have come meet anew
+ *   rendezvous_line.c   one end of a connection: messages in and out, without waiting
+ *   rendezvous_key.c    the keys of a connection, and seals
+ *   mac.c               what they are made with
  */
 #ifndef TCC_RUNTIME_COMM_MEET_INT_H
 #define TCC_RUNTIME_COMM_MEET_INT_H

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * wide.c - integers of 64 bits as pairs of words: the low one, and the high one where it is not the sign of the low one
- * (struct nk_value). GpSimd computes words modulo 2^32; carries are comparisons, products are made of halves. Quotients
- * are refined from those of float32, each a little too small, so that remainders stay positive. Algorithms: Knuth, "The
- * Art of Computer Programming" 2, 4.3; Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011) for Philox.
+ * int64.c - integers of 64 bits as pairs of words: the low one, and the high one where it is not the sign of the low
+ * one (struct nk_value). GpSimd computes words modulo 2^32; carries are comparisons, products are made of halves.
+ * Quotients are refined from those of float32, each a little too small, so that remainders stay positive. Algorithms:
+ * Knuth, "The Art of Computer Programming" 2, 4.3; Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011)
+ * for Philox.
  */
 #include "compiler/neuron/neuron_int.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keys and seals of ranks that meet (meet.c says what for). All is HMAC-SHA-256:
+ * Keys and seals of ranks that meet (rendezvous.c says what for). All is HMAC-SHA-256:
  *
  *   root        HKDF-Extract("tccc meet 2", TCCC_COMM_SECRET), the empty text where it is not set
  *   transcript  SHA-256(HELLO's head and body, CHALLENGE's number): both ends' fresh numbers, the rank, the size, the
@@ -17,7 +17,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "runtime/comm/meet_int.h"
+#include "runtime/comm/rendezvous_int.h"
 
 bool tcr_meet_once(uint8_t out[TCR_MAC])
 {

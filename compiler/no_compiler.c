@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * absent.c - the doors of compiler/ in an installation that runs artifacts and has no compiler (configure
+ * no_compiler.c - the doors of compiler/ in an installation that runs artifacts and has no compiler (configure
  * --disable-compiler): each says so.
  */
 #include "compiler/import/frontend.h"

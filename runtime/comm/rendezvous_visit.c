@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ranks of a meeting (meet.c) but rank 0: try the ports in turn until one proves that it knows the job's secret.
- * Who answers without knowing it, or falls silent, is somebody else's program or a thief, and the next port is tried;
- * until rank 0 says that the card is TAKEN, too.
+ * The ranks of a meeting (rendezvous.c) but rank 0: try the ports in turn until one proves that it knows the job's
+ * secret. Who answers without knowing it, or falls silent, is somebody else's program or a thief, and the next port is
+ * tried; until rank 0 says that the card is TAKEN, too.
  */
 #include <errno.h>
 #include <netdb.h>
@@ -15,7 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "runtime/comm/meet_int.h"
+#include "runtime/comm/rendezvous_int.h"
 
 /* Connects, or the reason in errno; waits for `seconds` at most. */
 static int call(const struct addrinfo *a, double seconds)

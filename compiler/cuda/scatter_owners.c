@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * owners.c - scatters by owners: a block owns some rows of the result (a row: what one value of the indices names), and
- * applies their updates in the order of the points, so that repeated indices give the same bits in every run, without
- * atomics. Its threads look at the indices of all points together, `threads` of them at a time; ballots say which ones
- * are the block's, in order, and all threads then go through those, each by itself over its own outer points: an
- * embedding's gradient of V rows, D elements each, from T tokens.
+ * scatter_owners.c - scatters by owners: a block owns some rows of the result (a row: what one value of the indices
+ * names), and applies their updates in the order of the points, so that repeated indices give the same bits in every
+ * run, without atomics. Its threads look at the indices of all points together, `threads` of them at a time; ballots
+ * say which ones are the block's, in order, and all threads then go through those, each by itself over its own outer
+ * points: an embedding's gradient of V rows, D elements each, from T tokens.
  *
  * All blocks read all indices, which are few beside the updates and soon in L2. Nothing is sorted, and no memory is
  * asked for.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Ranks of an elastic world (tccrt_comm_regroup) meet anew when one of them has died, or a process has come to join.
- * Until then the connections of the meeting before (meet.c) stay: one that ends is a rank that is gone, and rank 0
- * goes on listening.
+ * Until then the connections of the meeting before (rendezvous.c) stay: one that ends is a rank that is gone, and rank
+ * 0 goes on listening.
  *
  *   HELLO    its size says what for: WORLD_SIZE, to begin a job; 0, to join one; -G, to be of its world number G, by
  *            one who was of number G - 1
@@ -24,7 +24,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "runtime/comm/meet_int.h"
+#include "runtime/comm/rendezvous_int.h"
 
 #define TURN_SECONDS 0.2 /* from one rank's turn to listen to the next one's */
 #define GIVE_UP 3        /* time limits without anybody who is rank 0, for one who was of the job */

@@ -2,7 +2,7 @@
 /*
  * One end of a TCP connection of ranks that meet: messages of a head and a body go out and come in as far as the socket
  * takes and has them. What a head says of lengths is checked before it is believed, and who wrote it when the whole has
- * come (meet_key.c).
+ * come (rendezvous_key.c).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "runtime/comm/meet_int.h"
+#include "runtime/comm/rendezvous_int.h"
 
 const char tcr_meet_magic[8] = "tcccmeet";
 

@@ -13,19 +13,19 @@
  *   TABLE      from rank 0: all cards, and numbers used once; or, in its place or TAKEN's, REFUSED: why there is no job
  *   AGAIN      both ways, at the end: a rank has come to the end; all have
  *
- * A world that may lose and take ranks meets again meanwhile (meet_again.c).
+ * A world that may lose and take ranks meets again meanwhile (rendezvous_again.c).
  *
- * From CHALLENGE on each message has a seal, HMAC-SHA-256 under a key of that connection and way (meet_key.c), made of
- * the job's secret (TCCC_COMM_SECRET) and of all of HELLO and CHALLENGE. So a rank knows from CHALLENGE's seal that
- * rank 0 knows the secret and has heard it right, and rank 0 from CARD's that the rank does; nothing can be changed,
- * left out, repeated or brought from another connection in between without the seal being wrong, and a wrong seal ends
- * the connection, as any nonsense does, and no more than it. The table is what ranks know each other by; of it and the
- * secret comes the key of the job's other messages (tcr_meet_data_key: UCX's tags have 20 bits of it). Nothing is
- * hidden: whoever hears the exchange can try secrets on it at home, so a secret should be long and random. Without a
- * secret the seals are those of the empty one, which everybody knows.
+ * From CHALLENGE on each message has a seal, HMAC-SHA-256 under a key of that connection and way (rendezvous_key.c),
+ * made of the job's secret (TCCC_COMM_SECRET) and of all of HELLO and CHALLENGE. So a rank knows from CHALLENGE's seal
+ * that rank 0 knows the secret and has heard it right, and rank 0 from CARD's that the rank does; nothing can be
+ * changed, left out, repeated or brought from another connection in between without the seal being wrong, and a wrong
+ * seal ends the connection, as any nonsense does, and no more than it. The table is what ranks know each other by; of
+ * it and the secret comes the key of the job's other messages (tcr_meet_data_key: UCX's tags have 20 bits of it).
+ * Nothing is hidden: whoever hears the exchange can try secrets on it at home, so a secret should be long and random.
+ * Without a secret the seals are those of the empty one, which everybody knows.
  *
- * Whatever lengths and counts say is checked before it is believed; strangers hold nobody up (meet_host.c). Heads and
- * numbers are little-endian.
+ * Whatever lengths and counts say is checked before it is believed; strangers hold nobody up (rendezvous_host.c). Heads
+ * and numbers are little-endian.
  */
 #include <errno.h>
 #include <netdb.h>
@@ -39,7 +39,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "runtime/comm/meet_int.h"
+#include "runtime/comm/rendezvous_int.h"
 
 struct addrinfo *tcr_meet_resolve(const char *host, int port)
 {
