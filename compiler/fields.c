@@ -99,7 +99,7 @@ enum { ARGUMENT = TCCC_ARGUMENT, KEY = TCCC_KEY, PATH = TCCC_PATH, AGAIN = TCCC_
 const struct tccc_field tccc_fields[] = {
 #define TCCC_FIELD(id, long_name, short_name, argument, kind, tools, group, help, in, type, member, least, most, uses) \
     {long_name, #member, TCCC_##in, TCCC_##type, uses, offsetof(OF_##in, member), least, most},
-#include "compiler/options.def"
+#include "base/options.def"
 };
 
 const int tccc_nfields = sizeof tccc_fields / sizeof *tccc_fields;

@@ -24,21 +24,9 @@ enum tccc_weights { TCCC_WEIGHTS_AUTO, TCCC_WEIGHTS_EMBED, TCCC_WEIGHTS_EXTERNAL
 enum tccc_offload { TCCC_OFFLOAD_ACTIVATIONS = 1, TCCC_OFFLOAD_OPTIMIZER = 2 };
 
 /*
- * Members that are options of the command line come from the rows of compiler/options.def, which say what each means:
+ * Members that are options of the command line come from the rows of base/options.def, which say what each means:
  * texts are as on the command line, lists ended by NULL; NULL or 0 is the default, of a FILE: nothing is written.
  */
-#define TCCC_MEMBER_TEXT(name) const char *name;
-#define TCCC_MEMBER_LIST(name) const char *const *name;
-#define TCCC_MEMBER_FLAG(name) bool name;
-#define TCCC_MEMBER_INT(name) int name;
-#define TCCC_MEMBER_COUNT(name) int name;
-#define TCCC_MEMBER_LONG(name) long name;
-#define TCCC_MEMBER_SIZE(name) unsigned long long name;
-#define TCCC_MEMBER_REAL(name) double name;
-#define TCCC_MEMBER_LIMIT(name) double name;
-#define TCCC_MEMBER_STREAM(name) FILE *name;
-#define TCCC_MEMBER_SET(name)
-
 #define TCCC_OF_OPTIONS(member)
 #define TCCC_OF_TRAIN(member) member
 #define TCCC_OF_SPLIT(member)
@@ -46,7 +34,7 @@ enum tccc_offload { TCCC_OFFLOAD_ACTIVATIONS = 1, TCCC_OFFLOAD_OPTIMIZER = 2 };
 struct tccc_train {
 #define TCCC_FIELD(id, long_name, short_name, argument, kind, tools, group, help, in, type, member, least, most, uses) \
     TCCC_OF_##in(TCCC_MEMBER_##type(member))
-#include "compiler/options.def"
+#include "base/options.def"
     const char *auto_cast, *auto_cast_type;          /* as in tccc_options */
     bool data_parallel;
     const char *group;                               /* of data_parallel: whose ranks average; NULL: dp */
@@ -66,7 +54,7 @@ struct tccc_train {
 struct tccc_split {
 #define TCCC_FIELD(id, long_name, short_name, argument, kind, tools, group, help, in, type, member, least, most, uses) \
     TCCC_OF_##in(TCCC_MEMBER_##type(member))
-#include "compiler/options.def"
+#include "base/options.def"
 };
 
 #undef TCCC_OF_OPTIONS
@@ -81,7 +69,7 @@ struct tccc_options {
     unsigned long long weights_seed; /* RANDOM: made when the artifact is opened, in place of the model's */
 #define TCCC_FIELD(id, long_name, short_name, argument, kind, tools, group, help, in, type, member, least, most, uses) \
     TCCC_OF_##in(TCCC_MEMBER_##type(member))
-#include "compiler/options.def"
+#include "base/options.def"
     FILE *dump_to;                   /* of dumps */
     int copies;                      /* for the dump "memory": ranks that share what train->zero divides; 0: 1 */
     /* what was compiled, an object of JSON (doc/reports.md): graph, steps, kernels, buffers, passes, times; NULL:
@@ -98,6 +86,8 @@ struct tccc_options {
     void *user;
 };
 #undef TCCC_OF_OPTIONS
+#undef TCCC_OF_TRAIN
+#undef TCCC_OF_SPLIT
 #undef TCCC_OF_TRAIN
 /* Of --dump-ir, besides before:PASS and after:PASS. "": the graph after all of its passes. */
 #define TCCC_DUMPS {"", "all", "kernels", "plan", "memory", "llvm", "asm", "ptx", "neuron"}

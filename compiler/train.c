@@ -4,36 +4,23 @@
 #include "compiler/tccc.h"
 #include "passes/pass.h"
 
+#include <stddef.h>
 #include <string.h>
 
+/* Both begin with what options.def gives them. */
 static struct train_options options_of(const struct tccc_train *t)
 {
-    return (struct train_options){.loss = t->loss,
-                                  .optimizer = t->optimizer,
-                                  .optimizer_state = t->optimizer_state,
-                                  .schedule = t->schedule,
-                                  .precision = t->precision,
-                                  .auto_cast = t->auto_cast,
-                                  .auto_cast_type = t->auto_cast_type,
-                                  .loss_scale = t->loss_scale,
-                                  .step_outputs = t->step_outputs,
-                                  .freeze = t->freeze,
-                                  .train_only = t->train_only,
-                                  .qat = t->qat,
-                                  .clip_norm = t->clip_norm,
-                                  .ema = t->ema,
-                                  .accumulate = t->accumulate,
-                                  .memory_budget = t->memory_budget,
-                                  .data_parallel = t->data_parallel,
-                                  .bucket_cap_mb = t->bucket_cap_mb,
-                                  .broadcast_buffers = t->broadcast_buffers,
-                                  .zero = t->zero,
-                                  .tensor_parallel = t->tensor_parallel,
-                                  .context_parallel = t->context_parallel,
-                                  .expert_parallel = t->expert_parallel,
-                                  .sequence_parallel = t->sequence_parallel,
-                                  .offload_optimizer = t->offload & TCCC_OFFLOAD_OPTIMIZER,
-                                  .offload_activations = t->offload & TCCC_OFFLOAD_ACTIVATIONS};
+    enum { SHARED = offsetof(struct train_options, auto_cast) };
+    struct train_options o;
+    _Static_assert(SHARED == offsetof(struct tccc_train, auto_cast), "the same rows");
+    memcpy(&o, t, SHARED);
+    memset((char *)&o + SHARED, 0, sizeof o - SHARED);
+    o.auto_cast = t->auto_cast;
+    o.auto_cast_type = t->auto_cast_type;
+    o.data_parallel = t->data_parallel;
+    o.offload_optimizer = t->offload & TCCC_OFFLOAD_OPTIMIZER;
+    o.offload_activations = t->offload & TCCC_OFFLOAD_ACTIVATIONS;
+    return o;
 }
 
 /* The file's text, NULL after a diagnostic. */

@@ -85,7 +85,7 @@ static bool read_fields(const struct options *o, enum tccc_structure in, void *t
     static const enum option_id ids[] = {
 #define TCCC_FIELD(id, long_name, short_name, arg, kind, tools, group, help, in, type, member, least, most, uses) \
     OPT_##id,
-#include "compiler/options.def"
+#include "base/options.def"
     };
 
     for (int i = 0; i < tccc_nfields; i++)

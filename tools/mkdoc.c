@@ -483,7 +483,7 @@ static void write_python(FILE *out)
         [TCCC_REAL] = "float", [TCCC_LIMIT] = "float",        [TCCC_SET] = "Union[bool, str]"};
 
     fputs("# SPDX-License-Identifier: Apache-2.0\n"
-          "# Made of compiler/options.def.\n"
+          "# Made of base/options.def.\n"
           "from typing import Optional, Sequence, Union\n"
           "from typing_extensions import TypedDict\n\n"
           "class LoadOptions(TypedDict, total=False):\n"

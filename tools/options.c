@@ -35,7 +35,7 @@
 const struct option_row option_table[NOPTIONS] = {
 #define TCCC_OPT(id, long_name, short_name, arg, kind, tools, group, help) \
     {long_name, short_name, arg, OPTION_##kind, tools, group, help},
-#include "compiler/options.def"
+#include "base/options.def"
 };
 
 static const struct {
@@ -43,7 +43,7 @@ static const struct {
     int id;
 } renamed_table[] = {
 #define TCCC_RENAMED(old, id) {old, OPT_##id},
-#include "compiler/options.def"
+#include "base/options.def"
 };
 #undef C
 #undef O

@@ -57,7 +57,7 @@ static void bash_tool(FILE *out, int tool)
 
 void options_bash(FILE *out)
 {
-    fputs("# bash completion for the tccc tools; made of compiler/options.def and tools/help.def\n"
+    fputs("# bash completion for the tccc tools; made of base/options.def and tools/help.def\n"
           "_tccc() {\n"
           "    local words='' values='' option='' current=${COMP_WORDS[COMP_CWORD]}\n"
           "    # readline cuts words at =\n"
@@ -145,7 +145,7 @@ void options_zsh(FILE *out)
     fputs("#compdef", out);
     for (int t = 0; t < NTOOLS; t++)
         fprintf(out, " %s", tool_table[t].name);
-    fputs("\n# zsh completion for the tccc tools; made of compiler/options.def and tools/help.def\n"
+    fputs("\n# zsh completion for the tccc tools; made of base/options.def and tools/help.def\n"
           "_tccc() {\n    case $service in\n",
           out);
     for (int t = 0; t < NTOOLS; t++) {
@@ -179,7 +179,7 @@ static void fish_option(FILE *out, int tool, int id)
 
 void options_fish(FILE *out)
 {
-    fputs("# fish completion for the tccc tools; made of compiler/options.def and tools/help.def\n", out);
+    fputs("# fish completion for the tccc tools; made of base/options.def and tools/help.def\n", out);
     for (int t = 0; t < NTOOLS; t++)
         for (int i = 0; i < NOPTIONS; i++)
             if (has(t, i))

@@ -20,7 +20,7 @@ enum tool {
 
 enum option_id {
 #define TCCC_OPT(id, long_name, short_name, arg, kind, tools, group, help) OPT_##id,
-#include "compiler/options.def"
+#include "base/options.def"
     NOPTIONS
 };
 

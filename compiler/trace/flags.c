@@ -12,7 +12,7 @@
 
 enum option {
 #define TCCC_OPT(id, long_name, short_name, arg, kind, tools, group, help) OPT_##id,
-#include "compiler/options.def"
+#include "base/options.def"
     NOPTIONS
 };
 
@@ -24,7 +24,7 @@ static const struct row {
     enum kind kind;
 } rows[] = {
 #define TCCC_OPT(id, long_name, short_name, arg, kind, tools, group, help) {long_name, short_name, kind},
-#include "compiler/options.def"
+#include "base/options.def"
 };
 
 static const struct {
@@ -32,7 +32,7 @@ static const struct {
     int option;
 } renamed[] = {
 #define TCCC_RENAMED(old, id) {old, OPT_##id},
-#include "compiler/options.def"
+#include "base/options.def"
 };
 
 struct words {

@@ -79,44 +79,31 @@ enum train_updates { TRAIN_UPDATES_DEFAULT, TRAIN_UPDATES_ROUNDED, TRAIN_UPDATES
 /* Of --auto-cast: as without a word, and products in MX formats of 8 bits (the pass mx), a step's when it is built. */
 #define AUTOCAST_MXFP8 "mxfp8"
 
-/* Texts as on the command line, NULL: the default. Parsed by options.c against its tables. */
+/* Members of the rows of base/options.def, as tccc_train has them (compiler/tccc.h). Texts are parsed by options.c
+ * against its tables. */
+#define TCCC_OF_OPTIONS(member)
+#define TCCC_OF_TRAIN(member) member
+#define TCCC_OF_SPLIT(member)
 struct train_options {
-    /* "cross_entropy", "mse:reduction=sum", "output:NAME"; NULL: the model's TrainingInfoProto */
-    const char *loss;
-    const char *optimizer;          /* "adamw:lr=1e-3,weight_decay=0.1;PATTERN:weight_decay=0"; NULL: sgd:lr=0.01 */
-    const char *optimizer_state;    /* float32, bf16 */
-    const char *schedule;           /* "step:size=1,gamma=0.7,warmup=10" */
-    const char *precision;          /* float32, autocast, bf16-sr, bf16-master */
+#define TCCC_FIELD(id, long_name, short_name, argument, kind, tools, group, help, in, type, member, least, most, uses) \
+    TCCC_OF_##in(TCCC_MEMBER_##type(member))
+#include "base/options.def"
     const char *auto_cast;          /* matmul, all, AUTOCAST_MXFP8, FILE: passes/autocast */
     const char *auto_cast_type;     /* bf16, fp16 */
-    const char *loss_scale;         /* N, dynamic[:key=value,...] */
-    const char *step_outputs;       /* NAME,... */
-    const char *const *freeze, *const *train_only;      /* patterns, ended by NULL; may be NULL */
-    const char *qat;                /* int8, int4: what products will read (qat.c); NULL: floats */
-    double clip_norm;               /* 0: none */
-    double ema;                     /* decay of the parameters' averages; 0: none are kept */
-    int accumulate;                 /* 0: 1 */
-    uint64_t memory_budget;         /* bytes; 0: none */
     const struct train_split *stages;    /* NULL: one stage, whole batches */
     bool data_parallel;             /* gradients are averaged over the ranks of group dp */
-    double bucket_cap_mb;           /* 0: 25, with a first bucket of 1 MiB */
-    const char *broadcast_buffers;  /* each, once */
     enum train_updates updates;     /* of parameters that are narrow in the model itself */
     const struct pass_machine *machine;  /* whose time is balanced between stages; NULL: a plain one's */
-    /* 2..: tensors are divided among so many ranks of group tp (parallel/tensor.h); 0, 1: not */
-    int tensor_parallel;
-    int context_parallel;                /* the same ranks: parts of the sequence */
-    int expert_parallel;                 /* the same ranks: parts of the experts, and of the samples */
-    bool sequence_parallel;         /* norms, dropout and sums between their products on parts of the sequence */
     /* what a stage's microbatches keep for their backward passes lies with the host (a step without stages:
      * plan/offload.c) */
     bool offload_activations;
     bool offload_optimizer;         /* the optimizer's state lies with the host (struct ir_state, on_host) */
     /* --report: a line for each place where a parameter's gradient stops; may be NULL */
     FILE *report;
-    /* 1: a rank updates its part of the parameters, and holds the optimizer's state of that alone */
-    int zero;
 };
+#undef TCCC_OF_OPTIONS
+#undef TCCC_OF_TRAIN
+#undef TCCC_OF_SPLIT
 
 /* False after diagnostics: the model is at fault (exit 1), since train_check was called before. */
 bool train_build(struct ir_module *m, const struct train_options *o);

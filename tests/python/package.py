@@ -156,7 +156,7 @@ def test_what_is_refused():
     raises(tccc.Error, "/nowhere/model.so", tccc.load, "/nowhere/model.so")
     raises(tccc.Error, "cannot create output file", tccc.compile, DIGITS, output="/nowhere/model.so")
     raises(tccc.UsageError, "there is no option 'colour'", tccc.compile, DIGITS, colour=1)
-    with open(TOP + "/compiler/options.def") as f:         # what is a step's does nothing without training
+    with open(TOP + "/base/options.def") as f:         # what is a step's does nothing without training
         fields = re.findall(r'^TCCC_FIELD\((\w+), .*", (\w+), (\w+), (\w+), [^"]*ARGUMENT[^"]*\)$', f.read(), flags=re.M)
     values = {"FLAG": True, "LIST": ["x"], "INT": 2, "LONG": 2, "SIZE": 2, "REAL": 2.0, "LIMIT": 2.0}
     trains = [(member, values.get(kind, "x")) for _, structure, kind, member in fields if structure != "OPTIONS"]

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The module tccc._compiler: tccc_compile() of libtccc, which compiles in a process of its own. Options come as a dict
- * and go by compiler/options.def into the structures of compiler/tccc.h; messages come back as a list, whatever the
+ * and go by base/options.def into the structures of compiler/tccc.h; messages come back as a list, whatever the
  * status.
  */
 #define PY_SSIZE_T_CLEAN
