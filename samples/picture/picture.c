@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Classifies picture files (JPEG, PNG and others) by a network that is linked in, which sees the pixels that training
- * saw: prints each file's class and its probability.
+ * saw: prints each file's class, by its name where the artifact carries it, and its probability.
  *
- *   tccc net.onnx -o net.a -H net.h --image-decode=run/best.safetensors
+ *   tccc net.onnx -o net.a -H net.h --image-decode=run/best.safetensors --embed-meta=run/best.safetensors
  *   cc picture.c net.a $(pkg-config --cflags --libs tccdata) -o picture
  *   ./picture cat.jpg dog.png
  */
@@ -29,7 +29,7 @@ static int best(const float *scores, int64_t n, double *probability)
 }
 
 /* Returns a tcc_status. */
-static int classify(struct tccrt_session *session, const char *path, void *x)
+static int classify(const struct tccrt_model *model, struct tccrt_session *session, const char *path, void *x)
 {
     const struct tccdata_picture *p = &net_main_picture[0];
     struct tcc_tensor in = {x, p->dtype, 4, {1, p->channels, p->height, p->width}}, out = {0};
@@ -55,7 +55,11 @@ static int classify(struct tccrt_session *session, const char *path, void *x)
         return status;
     }
     int class = best(out.data, out.dims[1], &probability);
-    printf("%s: class %d (%.1f %%)\n", path, class, 100 * probability);
+    const char *name = tccrt_class_name(model, class);
+    if (name)
+        printf("%s: %s (%.1f %%)\n", path, name, 100 * probability);
+    else
+        printf("%s: class %d (%.1f %%)\n", path, class, 100 * probability);
     return TCC_OK;
 }
 
@@ -69,7 +73,7 @@ int main(int argc, char **argv)
     if (status)
         fprintf(stderr, "picture: %s\n", x ? tccrt_error() : "no memory, or the network takes no pictures");
     for (int i = 1; i < argc && !status; i++)
-        status = classify(session, argv[i], x);
+        status = classify(model, session, argv[i], x);
     tccrt_session_free(session);
     tccrt_close(model);
     free(x);
