@@ -395,8 +395,11 @@ int tccrt_comm_broken(struct tccrt_comm *c);                    /* TCC_OK, or TC
 /* Can ranks go on when one dies in the midst of this entry point's run? Then all of its communication stands in front
  * of what it writes, and in an elastic world ranks wait for each other in between, so that the state of any is that of
  * before or behind the step; of a step that adds up gradients of several calls (state train.micro: how many) it is what
- * a rank kept of it in front of the first of them. TCC_EUSAGE: no; the message says why. */
+ * a rank kept of it in front of the first of them; where ranks divide the state, what each kept of its part and
+ * another's. TCC_EUSAGE: no; the message says why. */
 int tccrt_comm_commits(const struct tccrt_model *m, const char *entry);
+/* Do ranks have parts of the state that the entry point's runs update (--zero)? */
+bool tccrt_comm_divides(const struct tccrt_model *m, const char *entry);
 
 /* Tells all ranks of the world that this one has failed, why: their calls return TCC_EENV with that text. */
 void tccrt_comm_abort(struct tccrt_comm *c, const char *why);

@@ -134,9 +134,14 @@ int tccrt_comm_commits(const struct tccrt_model *m, const char *entry)
     if (tccrt_stages(m) > 1 || tccrt_tensor_parts(m) > 1)
         return tcr_fail(TCC_EUSAGE, "a rank has a part of the model (--partitions, --tensor-parallel), which is lost "
                                     "when it dies");
-    return some_step(m, e->steps, is_of_owners)
-               ? tcr_fail(TCC_EUSAGE, "a rank has a part of the state (--zero), which is lost when it dies")
-               : TCC_OK;
+    return TCC_OK;
+}
+
+bool tccrt_comm_divides(const struct tccrt_model *m, const char *entry)
+{
+    const struct tcc_pentry *e = m && entry ? tcr_find_entry(m, entry) : NULL;
+
+    return e && some_step(m, e->steps, is_of_owners);
 }
 
 /* -- A run that has failed -------------------------------------------------------------------------------- */

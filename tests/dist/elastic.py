@@ -5,12 +5,13 @@ has the bits that as many ranks have which nobody kills.
 
    elastic.py KILLS SEED COMMAND...    in an empty folder; TCCC_COMM names the engine. COMMAND: tccc-train with model and data
 
-A job of four ranks runs until KILLS of them have been killed with SIGKILL, any rank at any moment (two at once now and then), with two
+A job of four ranks runs until KILLS of them have been killed with SIGKILL, any rank at any moment (two at once now and then, but with ONE_AT_ONCE=1), with two
 to four left or on their way, and is then asked to stop. The oracle is what was there before: the schedule that the log tells, ranks by
 step, is run again piece by piece, each by new processes that go on from the last one's checkpoint."""
 import json, os, random, signal, subprocess, sys, time
 
 MOST, kills, seed, command = 4, int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
+one_at_once = "ONE_AT_ONCE" in os.environ
 random.seed(seed)
 port = [21000 + os.getpid() % 7000]
 running, number = {}, [0]
@@ -79,7 +80,7 @@ while done < kills:
     time.sleep(random.random() * 0.25)
     members = lines()[-1]["ranks"] # who is on the way is none, and has nothing that could go on
     if members > 1 and len(here) > 2 and (len(here) == MOST or random.random() < 0.5):
-        for rank in random.sample(here, 2 if members == MOST and random.random() < 0.2 else 1):
+        for rank in random.sample(here, 2 if members == MOST and random.random() < 0.2 and not one_at_once else 1):
             kill(rank)
             missing.append(rank)
             done += 1

@@ -3,13 +3,14 @@
  * --elastic: ranks that go on when one of them dies, and with processes that come while the job runs, as TorchElastic
  * and Horovod's elastic mode do between checkpoints; here from the memory of those that are left.
  *
- * Each rank has the whole state (data parallel, without --zero), and a step either is done on a rank or has changed
- * nothing there (tccrt_comm_commits()). So those that meet anew tell each other how far they are: who is furthest, by
- * one step at most, gives its state to those that are not and to those that have come, and all go on from there, as
- * that many ranks would that go on from a checkpoint. A step that nobody has finished is made again, and with
- * --accumulate so are those since the last update.
+ * Each rank has the whole state (data parallel), and a step either is done on a rank or has changed nothing there
+ * (tccrt_comm_commits()). So those that meet anew tell each other how far they are: who is furthest, by one step at
+ * most, gives its state to those that are not and to those that have come, and all go on from there, as that many ranks
+ * would that go on from a checkpoint. A step that nobody has finished is made again, and with --accumulate so are those
+ * since the last update. With --zero all go back to a state that each keeps its part of (kept.c), which they divide
+ * anew.
  */
-#include "tools/train/train_int.h"
+#include "tools/train/elastic_int.h"
 #include "base/mutant.h"
 
 #include <inttypes.h>
@@ -18,21 +19,12 @@
 
 #include "base/xxh3.h"
 
-/* What a rank says of itself when ranks meet; the furthest one's holds for all. */
-struct place {
-    int64_t done, epoch, batch, resumed, worse, flat, runs;
-    uint64_t seed, first_seed, flags;
-    double best_loss, resumed_rate, base_rate, best;
-    int64_t fresh; /* has no state yet */
-    struct step_result step;
-};
-
 bool ranks_lost(const struct trainer *t, int code)
 {
     return t->elastic && code == EXIT_ENVIRONMENT && t->world && tccrt_comm_broken(t->world) != TCC_OK;
 }
 
-static struct place place_of(struct trainer *t)
+struct place elastic_place(struct trainer *t)
 {
     struct place p = {.done = t->done,
                       .epoch = t->epoch,
@@ -46,7 +38,11 @@ static struct place place_of(struct trainer *t)
                       .resumed_rate = t->control.resumed_rate,
                       .base_rate = t->base_rate,
                       .best = t->control.best,
-                      .fresh = t->joins,
+                      .fresh = kept_in_parts(t) ? !t->kept : t->joins,
+                      .keeps = t->keeps,
+                      .oldest = !t->kept          ? -1
+                                : t->kept->before ? t->kept->before->at.keeps
+                                                  : t->kept->at.keeps,
                       .step = t->last};
     char text[400];
 
@@ -56,9 +52,10 @@ static struct place place_of(struct trainer *t)
     return p;
 }
 
-static void take_place(struct trainer *t, const struct place *p)
+void elastic_take_place(struct trainer *t, const struct place *p)
 {
     t->done = p->done;
+    t->keeps = p->keeps;
     t->epoch = p->epoch;
     t->batch = p->batch;
     t->resumed = p->resumed;
@@ -74,92 +71,18 @@ static void take_place(struct trainer *t, const struct place *p)
     ranks_seed(t, p->runs);
 }
 
-/* -- A rank's state, which may be written over in part ------------------------------------------------------------ */
-
-static void put_back(struct trainer *t, void **copies, bool needed)
-{
-    struct tccrt_model *m = t->m.artifact;
-
-    for (int i = 0; copies && i < tccrt_nstates(m); i++) {
-        struct tccrt_value_info info;
-        struct tcc_tensor x;
-
-        tccrt_state_info(m, i, &info);
-        if (copies[i] && needed && tccrt_state_get(t->m.session, info.name, &x) == TCC_OK) {
-            x.data = copies[i];
-            tccrt_state_set(t->m.session, info.name, &x);
-        }
-        free(copies[i]);
-    }
-    free(copies);
-}
-
-/* NULL: no memory. */
-static void *keep_state(struct trainer *t)
-{
-    struct tccrt_model *m = t->m.artifact;
-    void **copies = calloc((size_t)tccrt_nstates(m) + 1, sizeof *copies);
-
-    for (int i = 0; copies && i < tccrt_nstates(m); i++) {
-        struct tccrt_value_info info;
-        struct tcc_tensor x;
-
-        tccrt_state_info(m, i, &info);
-        if (tccrt_state_get(t->m.session, info.name, &x) != TCC_OK)
-            continue;
-        size_t n = (size_t)tcc_elements(x.rank, x.dims) * (size_t)tcc_dtype_bytes((enum tcc_dtype)x.dtype);
-        if (!(copies[i] = malloc(n + 1))) {
-            put_back(t, copies, false);
-            return NULL;
-        }
-        memcpy(copies[i], x.data, n);
-    }
-    return copies;
-}
-
-/* -- Gradients of several calls (--accumulate) ----------------------------------------------------------------- */
-
-/* A rank that dies takes with it what it has added up since the last update. All others go back to that, and make the
- * calls since then again. */
-struct kept {
-    struct place at;
-    void **copies;
-};
-
-void ranks_forget(struct trainer *t)
-{
-    if (t->kept)
-        put_back(t, t->kept->copies, false);
-    free(t->kept);
-    t->kept = NULL;
-}
-
-int ranks_keep(struct trainer *t)
-{
-    if (!t->elastic || trainer_scalar(t, "train.micro", -1) != 0)
-        return EXIT_FINE;
-    ranks_forget(t);
-    if (!(t->kept = calloc(1, sizeof *t->kept)))
-        return tool_error(t->o, EXIT_ENVIRONMENT, "no memory");
-    *t->kept = (struct kept){place_of(t), keep_state(t)};
-    return t->kept->copies ? EXIT_FINE : tool_error(t->o, EXIT_ENVIRONMENT, "no memory for a copy of the state");
-}
-
-bool ranks_may_meet(struct trainer *t)
-{
-    return t->kept ? t->kept->at.done == t->done : trainer_scalar(t, "train.micro", 0) == 0;
-}
-
 /* True: some steps will be made again. */
 static bool go_back(struct trainer *t)
 {
     bool back = t->kept && t->kept->at.done != t->done;
 
-    if (!t->kept)
+    if (kept_in_parts(t)) /* where to, all say */
+        kept_drop_incomplete(t);
+    if (!t->kept || kept_in_parts(t))
         return false;
-    put_back(t, t->kept->copies, true);
+    kept_put_back(t, t->kept->copies, true);
     t->kept->copies = NULL;
-    take_place(t, &t->kept->at);
+    elastic_take_place(t, &t->kept->at);
     ranks_forget(t);
     return back;
 }
@@ -191,22 +114,28 @@ static int settle(struct trainer *t, const struct place *all)
     if (MUTANT(409, all[t->rank].flags != all[root].flags, false))
         return tool_error(t->o, EXIT_DATA,
                           "this process has another artifact, other flags or data than the job that it came to join");
+    if (kept_in_parts(t)) {
+        int64_t number = -1; /* the oldest that a rank keeps, all keep */
+        for (int i = 0; i < t->ranks; i++)
+            number = !all[i].fresh && all[i].oldest > number ? all[i].oldest : number;
+        return kept_share(t, all, number);
+    }
     if (differs) {
         bool behind = !t->joins && t->done != all[root].done;
-        void **copies = behind ? keep_state(t) : NULL;
+        void **copies = behind ? kept_copies(t) : NULL;
 
         if (tccrt_comm_state(t->world, root, t->m.session) != TCC_OK)
             code = trainer_status(t, TCC_EENV);
-        put_back(t, copies, code != EXIT_FINE);
+        kept_put_back(t, copies, code != EXIT_FINE);
     }
     if (code == EXIT_FINE)
-        take_place(t, &all[root]);
+        elastic_take_place(t, &all[root]);
     return code;
 }
 
 static int exchange(struct trainer *t)
 {
-    struct place mine = place_of(t), *all = calloc((size_t)t->ranks, sizeof *all);
+    struct place mine = elastic_place(t), *all = calloc((size_t)t->ranks, sizeof *all);
     struct tcc_tensor in = {&mine, TCC_U8, 1, {sizeof mine}}, out = {all, TCC_U8, 1, {(int64_t)sizeof mine * t->ranks}};
     int code = all ? EXIT_FINE : tool_error(t->o, EXIT_ENVIRONMENT, "no memory");
 
@@ -269,6 +198,7 @@ int ranks_regroup(struct trainer *t)
         t->chief = !t->rank;
         code = exchange(t);
     } while (ranks_lost(t, code));
+    back |= kept_in_parts(t) && t->done < told;
     if (code == EXIT_FINE)
         code = trainer_recut(t);
     if (code != EXIT_FINE)

@@ -141,13 +141,14 @@ struct trainer {
     int tensor;                            /* 1 + its rank in tp; 0: tensors are whole */
     /* --elastic. joins: the job runs, this process is to become one of its ranks; regroup: ranks are to meet anew;
      * owes: rank 0 has died, and may not have written what it should have; least: ranks; first_seed: of random ops, of
-     * rank 0; last: what the last step has said; logged: the last step that the log has; kept: ranks_keep(). */
+     * rank 0; last: what the last step has said; logged: the last step that the log has; kept, keeps: by
+     * ranks_keep(), and how often. */
     struct kept *kept;
     bool elastic, joins, regroup, owes;
     int least;
     uint64_t first_seed;
     struct step_result last;
-    int64_t logged;
+    int64_t logged, keeps;
     int64_t global_batch;                  /* of all ranks together; batch_size is this one's */
     double started, last_shown;
     double epoch_started, epoch_loss, last_lr;     /* since the last report_epoch() */
