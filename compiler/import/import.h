@@ -356,6 +356,9 @@ ir_expr imp_reach(struct imp *im, const struct imp_window *w, int k);
 /* ceil_mode: the last window may hang over the end; that is one more pad behind, as far as it starts inside the operand
  * or the pads in front. */
 void imp_ceil_pads(struct imp *im, const struct ir_value *x, struct imp_window *w);
+/* What x, padded with zeros, has at each place of the windows, the last axis's first: *n of them. NULL after a
+ * message. */
+struct ir_value **imp_places(struct imp *im, const struct imp_window *w, struct ir_value *x, int64_t *n);
 /* bias NULL: none; `to`: the result's type; shape: of a transposed convolution's spatial axes. */
 struct ir_value *imp_convolve(struct imp *im, const struct imp_window *w, struct ir_value *x, struct ir_value *weight,
                               struct ir_value *bias, int64_t groups, enum tcc_dtype to);

@@ -26,6 +26,34 @@ void imp_ceil_pads(struct imp *im, const struct ir_value *x, struct imp_window *
     }
 }
 
+struct ir_value **imp_places(struct imp *im, const struct imp_window *w, struct ir_value *x, int64_t *n)
+{
+    struct ir_ctx *c = im->ctx;
+    ir_expr zero = ir_const(c, 0), one = ir_const(c, 1);
+    ir_expr before[TCC_MAX_RANK] = {zero, zero}, after[TCC_MAX_RANK] = {zero, zero}, at[TCC_MAX_RANK] = {zero, zero},
+            size[TCC_MAX_RANK] = {imp_dim(x, 0), imp_dim(x, 1)}, step[TCC_MAX_RANK] = {one, one};
+    *n = 1;
+    for (int k = 0; k < w->n; k++) {
+        before[k + 2] = w->before[k];
+        after[k + 2] = w->after[k];
+        step[k + 2] = ir_const(c, w->strides[k]);
+        ir_expr padded = ir_add(c, imp_dim(x, k + 2), ir_add(c, w->before[k], w->after[k]));
+        size[k + 2] = ir_addc(c, ir_floordiv(c, ir_sub(c, padded, imp_reach(im, w, k)), step[k + 2]), 1);
+        if (w->kernel[k] < 1 || w->kernel[k] > 1024 || (*n *= w->kernel[k]) > 1024)
+            return imp_unsupported(im, "a window of more than 1024 places"), NULL;
+    }
+    x = imp_pad(im, x, imp_like(im, x, 0), before, after, "constant");
+    struct ir_value **places = IR_NEWN(c, *n, struct ir_value *);
+    for (int64_t place = 0; place < *n; place++) {
+        int64_t rest = place;
+        for (int k = w->n - 1; k >= 0; rest /= w->kernel[k--])
+            at[k + 2] = ir_const(c, rest % w->kernel[k] * w->dilations[k]);
+        if (!x || !(places[place] = imp_slice(im, x, at, size, step)))
+            return NULL;
+    }
+    return places;
+}
+
 struct ir_value *imp_convolve(struct imp *im, const struct imp_window *w, struct ir_value *x, struct ir_value *weight,
                               struct ir_value *bias, int64_t groups, enum tcc_dtype to)
 {

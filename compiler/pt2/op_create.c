@@ -111,6 +111,13 @@ bool aten_linspace(struct pt2 *p)
     return pt2_out(p, 0, p->row->arg ? imp_bin(p->im, IR_pow, imp_like(p->im, v, pt2_f(p, "base", 10)), v) : v);
 }
 
+struct ir_value *pt2_on_diagonal(struct pt2 *p, ir_expr m, ir_expr n, int64_t ahead)
+{
+    const ir_expr dims[2] = {m, n};
+    struct ir_value *row = imp_with(p->im, IR_add, imp_iota(p->im, 2, dims, 0, TCC_I64), (double)ahead);
+    return imp_bin(p->im, IR_eq, imp_iota(p->im, 2, dims, 1, TCC_I64), row);
+}
+
 bool aten_eye(struct pt2 *p)
 {
     ir_expr dims[2] = {pt2_e(p, "n", 0), NULL};
@@ -118,8 +125,7 @@ bool aten_eye(struct pt2 *p)
     pt2_ignore(p, "dtype");
     if (!dims[0] || !dims[1])
         return false;
-    struct ir_value *columns = imp_iota(p->im, 2, dims, 1, TCC_I64);
-    return pt2_out(p, 0, imp_bin(p->im, IR_eq, imp_iota(p->im, 2, dims, 0, TCC_I64), columns));
+    return pt2_out(p, 0, pt2_on_diagonal(p, dims[0], dims[1], 0));
 }
 
 /* range(start, end, step): floats, the end included */

@@ -100,12 +100,8 @@ static struct ir_value *nothing(struct pt2 *p, enum tcc_dtype dtype)
 /* The identity of n x n, as often as x has matrices. */
 static struct ir_value *identity(struct pt2 *p, const struct ir_value *x, ir_expr n)
 {
-    struct imp *im = p->im;
-    const ir_expr dims[2] = {n, n};
-    struct ir_value *rows = imp_iota(im, 2, dims, 0, TCC_I64);
-    struct ir_value *same = imp_bin(im, IR_eq, imp_iota(im, 2, dims, 1, TCC_I64), rows);
     ir_type t = stacked(p, x, imp_dtype(x), 2, n, n);
-    return imp_expand(im, imp_cast(im, same, imp_dtype(x)), t->rank, t->dim);
+    return imp_expand(p->im, imp_cast(p->im, pt2_on_diagonal(p, n, n, 0), imp_dtype(x)), t->rank, t->dim);
 }
 
 static struct ir_value *turned(struct pt2 *p, struct ir_value *x)
@@ -288,6 +284,14 @@ bool aten_lu_factor(struct pt2 *p)
     return x && results(p, factors(p, x, pivot, check), arg ? 3 : 2, (const int[]){0, 1, 2});
 }
 
+/* What stands below the diagonal of the first k columns, and ones on it. */
+static struct ir_value *unit_lower(struct pt2 *p, struct ir_value *x, ir_expr k)
+{
+    struct ir_value *l = imp_slice1(p->im, pt2_triangle(p, x, false, -1), imp_rank(x) - 1, ir_const(p->ctx, 0), k);
+    struct ir_value *ones = pt2_on_diagonal(p, rows(x), k, 0);
+    return l ? imp_select(p->im, ones, imp_like(p->im, l, 1), l) : NULL;
+}
+
 /* P, L and U of factors in one. */
 static bool unpacked(struct pt2 *p, struct ir_value *lu, struct ir_value *pivots, bool data, bool swaps)
 {
@@ -301,15 +305,8 @@ static bool unpacked(struct pt2 *p, struct ir_value *lu, struct ir_value *pivots
     }
     if (!data)
         return true;
-    struct ir_value *l = imp_slice1(im, pt2_triangle(p, lu, false, -1), imp_rank(lu) - 1, zero, k);
     struct ir_value *u = imp_slice1(im, pt2_triangle(p, lu, true, 0), imp_rank(lu) - 2, zero, k);
-    if (!l || !u)
-        return false;
-    const ir_expr dims[2] = {rows(l), k};
-    struct ir_value *rows_dims = imp_iota(im, 2, dims, 0, TCC_I64);
-    struct ir_value *ones = imp_bin(im, IR_eq, imp_iota(im, 2, dims, 1, TCC_I64), rows_dims);
-    l = imp_select(im, ones, imp_like(im, l, 1), l);
-    return pt2_out(p, 1, l) && pt2_out(p, 2, u);
+    return pt2_out(p, 1, unit_lower(p, lu, k)) && pt2_out(p, 2, u);
 }
 
 /* linalg_lu(A, pivot) -> P, L, U */
@@ -328,6 +325,18 @@ bool aten_lu_unpack(struct pt2 *p)
     return pivots && unpacked(p, lu, pivots, data, swaps);
 }
 
+/* By factors in one matrix, as LAPACK has them, and pivots. */
+static bool by_factors(struct pt2 *p, const char *name, struct ir_value *in_one, struct ir_value *pivots,
+                       struct ir_value *b, int n, const struct word *words)
+{
+    if (!b || !beside(p, &in_one, &b))
+        return false;
+    ir_type t = stacked(p, in_one, TCC_I32, 1, rows(in_one), NULL);
+    pivots = imp_expand(p->im, imp_to_rank(p->im, pivots, t->rank), t->rank, t->dim);
+    struct ir_value *in[] = {in_one, pivots, b};
+    return pivots && results(p, library(p, name, 3, in, 1, &b->type, n, words), 1, (const int[]){0});
+}
+
 /* linalg_lu_solve(LU, pivots, B, left, adjoint), arg 0; lu_solve(self, LU_data, LU_pivots), arg 1 */
 bool aten_lu_solve(struct pt2 *p)
 {
@@ -336,14 +345,7 @@ bool aten_lu_solve(struct pt2 *p)
                     *pivots = lu ? pt2_need(p, arg ? "LU_pivots" : "pivots") : NULL,
                     *b = pivots ? matrices(p, arg ? "self" : "B") : NULL;
     bool left = arg || pt2_b(p, "left", true), adjoint = !arg && pt2_b(p, "adjoint", false);
-    if (!b || !beside(p, &lu, &b))
-        return false;
-    ir_type t = stacked(p, lu, TCC_I32, 1, rows(lu), NULL);
-    pivots = imp_expand(p->im, imp_to_rank(p->im, pivots, t->rank), t->rank, t->dim);
-    struct ir_node *made = pivots ? library(p, "lu_solve", 3, (struct ir_value *[]){lu, pivots, b}, 1, &b->type,
-                                            WORDS({"left", left}, {"transposed", adjoint}))
-                                  : NULL;
-    return made && pt2_out(p, 0, made->out[0]);
+    return by_factors(p, "lu_solve", lu, pivots, b, WORDS({"left", left}, {"transposed", adjoint}));
 }
 
 /* linalg_ldl_factor(self, hermitian) -> LD, pivots, arg 0; linalg_ldl_factor_ex(self, hermitian, check_errors) -> LD,
@@ -366,13 +368,7 @@ bool aten_ldl_solve(struct pt2 *p)
     struct ir_value *ld = matrices(p, "LD"), *pivots = ld ? pt2_need(p, "pivots") : NULL,
                     *b = pivots ? matrices(p, "B") : NULL;
     pt2_ignore(p, "hermitian");
-    if (!b || !beside(p, &ld, &b))
-        return false;
-    ir_type t = stacked(p, ld, TCC_I32, 1, rows(ld), NULL);
-    pivots = imp_expand(p->im, imp_to_rank(p->im, pivots, t->rank), t->rank, t->dim);
-    struct ir_node *made =
-        pivots ? library(p, "ldl_solve", 3, (struct ir_value *[]){ld, pivots, b}, 1, &b->type, 0, NULL) : NULL;
-    return made && pt2_out(p, 0, made->out[0]);
+    return by_factors(p, "ldl_solve", ld, pivots, b, 0, NULL);
 }
 
 /* linalg_qr(A, mode) -> Q, R */
@@ -404,13 +400,31 @@ bool aten_geqrf(struct pt2 *p)
     return results(p, library(p, "geqrf", 1, &x, 2, types, 0, NULL), 2, (const int[]){0, 1});
 }
 
-/* linalg_householder_product(input, tau); orgqr(self, input2), arg 1 */
+/*
+ * linalg_householder_product(input, tau); orgqr(self, input2), arg 1: the first n columns E of the product of the
+ * reflections I - tau v v'. With their vectors as the columns of V and D = diag(tau) it is E - V (I + D S)^-1 D V' E, S
+ * being what stands above the diagonal of V' V (Schreiber, Van Loan: A storage-efficient WY representation, 1989).
+ */
 bool aten_householder_product(struct pt2 *p)
 {
+    struct imp *im = p->im;
     int arg = p->row->arg;
     struct ir_value *x = matrices(p, arg ? "self" : "input"), *tau = x ? pt2_need(p, arg ? "input2" : "tau") : NULL;
-    return tau && results(p, library(p, "householder_product", 2, (struct ir_value *[]){x, tau}, 1, &x->type, 0, NULL),
-                          1, (const int[]){0});
+    int64_t last = tau ? imp_rank(tau) : 0, row = last - 1;
+    if (!tau || last != imp_rank(x) - 1)
+        return tau && imp_bad(p->im, "the reflections' factors do not fit the matrices");
+    ir_expr n = columns(x), k = imp_dim(tau, (int)row);
+    if (!imp_assume(im, IR_LE, k, n, "there are no more factors than columns") ||
+        !imp_assume(im, IR_LE, n, rows(x), "there are no more columns than rows"))
+        return false;
+    struct ir_value *v = unit_lower(p, x, k), *scale = imp_unsqueeze(im, tau, 1, &last);
+    struct ir_value *s = imp_bin(im, IR_mul, imp_matmul(im, v, v, true, false, TCC_NONE), scale);
+    struct ir_value *top = imp_slice1(im, v, (int)row, ir_const(p->ctx, 0), n);
+    struct ir_value *side = imp_bin(im, IR_mul, top, imp_unsqueeze(im, tau, 1, &row));
+    struct ir_value *by = by_triangle(p, s, turned(p, side), true, true, false, true);
+    struct ir_value *taken = by ? imp_matmul(im, v, by, false, false, TCC_NONE) : NULL;
+    struct ir_value *e = imp_cast(im, pt2_on_diagonal(p, rows(x), n, 0), imp_dtype(x));
+    return taken && e && pt2_out(p, 0, imp_bin(im, IR_sub, e, taken));
 }
 
 /* -- Eigenvalues, singular values ---------------------------------------------------------------------------------- */

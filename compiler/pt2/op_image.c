@@ -289,40 +289,23 @@ bool aten_col2im(struct pt2 *p)
  * each tap */
 bool aten_im2col(struct pt2 *p)
 {
-    struct imp *im = p->im;
     struct ir_ctx *c = p->ctx;
-    struct ir_value *x = pt2_need(p, "self");
-    int64_t kernel[2], dilation[2], pads[2], stride[2];
-    ir_expr amounts[4], steps[4], starts[4], sizes[4];
-    if (!x || imp_rank(x) != 4 || !pair(p, "kernel_size", 1, kernel) || !pair(p, "dilation", 1, dilation) ||
-        !pair(p, "padding", 0, pads) || !pair(p, "stride", 1, stride) || kernel[0] * kernel[1] > 1024 ||
-        kernel[0] < 1 || kernel[1] < 1)
+    struct ir_value *x = pt2_need(p, "self"), **at;
+    struct imp_window w = {.n = 2};
+    int64_t pads[2], n, axis = 2;
+    if (!x || imp_rank(x) != 4 || !pair(p, "kernel_size", 1, w.kernel) || !pair(p, "dilation", 1, w.dilations) ||
+        !pair(p, "padding", 0, pads) || !pair(p, "stride", 1, w.strides))
         return false;
-    for (int k = 0; k < 4; k++) {
-        amounts[k] = ir_const(c, k < 2 ? 0 : pads[k - 2]);
-        steps[k] = ir_const(c, k < 2 ? 1 : stride[k - 2]);
-        starts[k] = ir_const(c, 0);
-    }
-    x = imp_pad(im, x, imp_like(im, x, 0), amounts, amounts, "constant");
-    struct ir_value **taps = IR_NEWN(c, kernel[0] * kernel[1], struct ir_value *);
-    for (int k = 0; x && k < 4; k++)
-        sizes[k] = k < 2 ? imp_dim(x, k)
-                         : ir_addc(c,
-                                   ir_floordiv(c, ir_addc(c, imp_dim(x, k), -(kernel[k - 2] - 1) * dilation[k - 2] - 1),
-                                               ir_const(c, stride[k - 2])),
-                                   1);
-    int64_t axis = 2;
-    for (int64_t t = 0; x && t < kernel[0] * kernel[1]; t++) {
-        starts[2] = ir_const(c, t / kernel[1] * dilation[0]);
-        starts[3] = ir_const(c, t % kernel[1] * dilation[1]);
-        taps[t] = imp_slice(im, x, starts, sizes, steps);
-        taps[t] = taps[t] ? imp_unsqueeze(im, taps[t], 1, &axis) : NULL;
-        if (!taps[t])
+    for (int k = 0; k < 2; k++)
+        w.before[k] = w.after[k] = ir_const(c, pads[k]);
+    if (!(at = imp_places(p->im, &w, x, &n)))
+        return false;
+    const ir_expr *out = at[0]->type->dim, flat[3] = {out[0], ir_mulc(c, out[1], n), ir_mul(c, out[2], out[3])};
+    for (int64_t k = 0; k < n; k++)
+        if (!(at[k] = imp_unsqueeze(p->im, at[k], 1, &axis)))
             return false;
-    }
-    struct ir_value *y = x ? imp_concat(im, (int)(kernel[0] * kernel[1]), taps, 2) : NULL;
-    ir_expr flat[3] = {sizes[0], ir_mulc(c, sizes[1], kernel[0] * kernel[1]), ir_mul(c, sizes[2], sizes[3])};
-    return y && pt2_out(p, 0, imp_reshape(im, y, 3, flat));
+    struct ir_value *y = imp_concat(p->im, (int)n, at, 2);
+    return y && pt2_out(p, 0, imp_reshape(p->im, y, 3, flat));
 }
 
 /* pixel_shuffle (arg 0): channels become pixels; pixel_unshuffle (arg 1) */

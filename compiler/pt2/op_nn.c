@@ -68,6 +68,34 @@ static bool transposed_shape(struct pt2 *p, const struct window *w, const struct
     return true;
 }
 
+/* Each channel by itself, as many as only the run knows: the sum over a window's places of what stands there, each
+ * times the channels' weights [c, 1, ...]. */
+static struct ir_value *each_channel(struct pt2 *p, const struct imp_window *win, struct ir_value *x,
+                                     struct ir_value *w, struct ir_value *bias)
+{
+    struct imp *im = p->im;
+    int64_t places, axis = 1;
+    struct ir_value **at = imp_places(im, win, x, &places), *sum = bias ? imp_along(im, bias, 1, imp_rank(x)) : NULL;
+    const ir_expr flat[] = {imp_dim(w, 0), ir_const(p->ctx, places)}, one = ir_const(p->ctx, 1);
+    struct ir_value *weights = at ? imp_reshape(im, w, 2, flat) : NULL;
+    for (int64_t k = 0; weights && k < places; k++) {
+        struct ir_value *row = imp_slice1(im, weights, 1, ir_const(p->ctx, k), one);
+        row = row ? imp_along(im, imp_squeeze(im, row, 1, &axis), 1, imp_rank(x)) : NULL;
+        struct ir_value *here = imp_bin(im, IR_mul, at[k], row);
+        sum = sum ? imp_bin(im, IR_add, sum, here) : here;
+    }
+    return weights ? sum : NULL;
+}
+
+/* Weights for each channel of x alone, as many as only the run knows? */
+static bool is_each_channel(struct pt2 *p, const struct ir_value *x, const struct ir_value *w)
+{
+    ir_expr groups = pt2_e(p, "groups", 1);
+    return groups && !ir_is_const(groups, NULL) && imp_rank(w) > 2 &&
+           ir_expr_eq(p->ctx, groups, imp_dim(x, 1)) == IR_YES && ir_expr_eq(p->ctx, groups, imp_dim(w, 0)) == IR_YES &&
+           ir_expr_eq(p->ctx, imp_dim(w, 1), ir_const(p->ctx, 1)) == IR_YES;
+}
+
 /* convolution, conv1d..3d; conv_transpose1d..3d (arg 1). Without a batch, one of 1. */
 bool aten_conv(struct pt2 *p)
 {
@@ -76,12 +104,13 @@ bool aten_conv(struct pt2 *p)
     struct ir_value *bias = w && p->part[0] != PT2_IMAGINARY ? pt2_t(p, "bias") : NULL;
     struct window win;
     ir_expr shape[SPATIAL];
-    int64_t groups = pt2_i(p, "groups", 1), front = 0;
-    bool transposed = p->row->arg || pt2_b(p, "transposed", false);
+    int64_t front = 0;
+    bool transposed = p->row->arg || pt2_b(p, "transposed", false), single = w && imp_rank(x) == imp_rank(w) - 1;
+    x = single ? imp_unsqueeze(p->im, x, 1, &front) : x;
+    bool each = w && x && !transposed && is_each_channel(p, x, w);
+    int64_t groups = each ? 1 : pt2_i(p, "groups", 1);
     if (!w || groups < 1)
         return false;
-    bool single = imp_rank(x) == imp_rank(w) - 1;
-    x = single ? imp_unsqueeze(p->im, x, 1, &front) : x;
     if (!x || imp_rank(x) != imp_rank(w) || !kernel_of(p, w, &win) || !read_window(p, imp_rank(w) - 2, &win))
         return false;
     if (transposed) {
@@ -89,7 +118,8 @@ bool aten_conv(struct pt2 *p)
                                                 : NULL;
     } else {
         pt2_ignore(p, "output_padding");
-        y = imp_convolve(p->im, &win.of, x, w, bias, groups, imp_dtype(x));
+        y = each ? each_channel(p, &win.of, x, w, bias)
+                 : imp_convolve(p->im, &win.of, x, w, bias, groups, imp_dtype(x));
     }
     return y && pt2_out(p, 0, single ? imp_squeeze(p->im, y, 1, &front) : y);
 }

@@ -69,7 +69,7 @@ static struct ir_value *inferred(struct pt2 *p, struct imp_batch_norm b)
     return imp_batch_norm(p->im, &b);
 }
 
-static bool write_statistics(struct pt2 *p, const char *name, struct ir_value *v)
+bool pt2_write_operand(struct pt2 *p, const char *name, struct ir_value *v)
 {
     json_t *inputs = js_array(p->at.node, "inputs");
     for (size_t k = 0; k < json_array_size(inputs); k++) {
@@ -109,7 +109,7 @@ bool aten_batch_norm(struct pt2 *p)
     if (arg == 2)
         return pt2_out(p, 3, training ? b.next[0] : b.mean) && pt2_out(p, 4, training ? b.next[1] : b.var);
     return !training || !b.mean ||
-           (write_statistics(p, "running_mean", b.next[0]) && write_statistics(p, "running_var", b.next[1]));
+           (pt2_write_operand(p, "running_mean", b.next[0]) && pt2_write_operand(p, "running_var", b.next[1]));
 }
 
 /* instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled) */

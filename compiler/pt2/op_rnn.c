@@ -162,3 +162,49 @@ bool aten_cell(struct pt2 *p)
             return false;
     return true;
 }
+
+/* -- Recursive filters --------------------------------------------------------------------------------------------- */
+
+/* Channel c: a plain cell without activation, whose state are the last `order` elements of y[b, 1, order + t]. */
+static struct ir_value *filtered(struct pt2 *p, struct ir_value *x, struct ir_value *a, struct ir_value *y, int64_t c,
+                                 int64_t order)
+{
+    struct imp *im = p->im;
+    const int64_t time_first[] = {2, 0, 1}, samples_first[] = {1, 2, 0}, middle = 1;
+    ir_expr at = ir_const(p->ctx, c), one = ir_const(p->ctx, 1), zero = ir_const(p->ctx, 0),
+            n = ir_const(p->ctx, order);
+    struct imp_rnn r = {.cell = IMP_RNN, .hidden = n, .out = n, .f = {"Affine"}, .alpha = {1}, .beta = {0}};
+    struct ir_value *row = imp_slice1(im, imp_slice1(im, a, 0, at, one), 1, zero, n), *last[2];
+    struct ir_value *begin = imp_slice1(im, imp_slice1(im, y, 1, at, one), 2, zero, n);
+    struct ir_value *next[2] = {imp_cast(im, pt2_on_diagonal(p, ir_const(p->ctx, order - 1), n, 1), imp_dtype(x)),
+                                NULL};
+    if (!row || !begin || !(next[1] = imp_un(im, IR_neg, row)))
+        return NULL;
+    r.x = imp_transpose(im, imp_slice1(im, x, 1, at, one), time_first);
+    r.w = imp_cast(im, pt2_on_diagonal(p, n, one, 1 - order), imp_dtype(x));
+    r.r = imp_concat(im, 2, next, 0);
+    begin = imp_squeeze(im, begin, 1, &middle);
+    if (!begin || !imp_rnn_prepare(im, &r) || !imp_rnn_run(im, &r, &begin, last))
+        return NULL;
+    struct ir_value *newest = imp_slice1(im, last[1], 2, ir_const(p->ctx, order - 1), one);
+    return newest ? imp_transpose(im, newest, samples_first) : NULL;
+}
+
+/* _lfilter_core_loop(x[b, c, t], a[c, order + 1], y[b, c, order + t], written and returned): y[order + t] is x[t] less
+ * the sum of a[k] y[t + k]. */
+bool aten_lfilter(struct pt2 *p)
+{
+    struct ir_value *x = pt2_need(p, "input_signal_windows"), *a = x ? pt2_need(p, "a_coeff_flipped") : NULL;
+    struct ir_value *y = a ? pt2_need(p, "padded_output_waveform") : NULL, *all[2] = {NULL};
+    int64_t channels, order;
+    if (!y || !ir_is_const(imp_dim(a, 0), &channels) || !ir_is_const(imp_dim(a, 1), &order))
+        return y && imp_unsupported(p->im, "a filter of a length that only the run knows");
+    struct ir_value **parts = IR_NEWN(p->ctx, channels + 1, struct ir_value *);
+    for (int64_t c = 0; order > 1 && c < channels; c++)
+        if (!(parts[c] = filtered(p, x, a, y, c, order - 1)))
+            return false;
+    all[0] = imp_slice1(p->im, y, 2, ir_const(p->ctx, 0), ir_const(p->ctx, order - 1));
+    all[1] = order > 1 ? imp_concat(p->im, (int)channels, parts, 1) : x;
+    struct ir_value *written = all[0] && all[1] ? imp_concat(p->im, 2, all, 2) : NULL;
+    return written && pt2_write_operand(p, "padded_output_waveform", written) && pt2_out(p, 0, written);
+}

@@ -275,6 +275,8 @@ void pt2_name_sizes(struct pt2 *p, int n, ir_type *types, ir_expr *numbers);
 
 struct ir_value *pt2_read(struct pt2 *p, struct pt2_value *v);         /* its value now; NULL after a message */
 bool pt2_write(struct pt2 *p, struct pt2_value *v, struct ir_value *to);
+/* the node's operand of that name, if it is given */
+bool pt2_write_operand(struct pt2 *p, const char *name, struct ir_value *to);
 struct pt2_value *pt2_memory(struct pt2_value *v);                     /* what it looks at in the end */
 /* v, just bound, is another name of the operand */
 void pt2_look_at(struct pt2_value *v, struct pt2_value *operand);
@@ -337,6 +339,8 @@ struct ir_value *pt2_summed_product(struct pt2 *p, struct ir_value *a, struct ir
 /* x's matrices with zeros below (`upper`) or above the diagonal of that number (op_shape.c); how many elements the axes
  * [from, to) have (op_linalg.c). */
 struct ir_value *pt2_triangle(struct pt2 *p, struct ir_value *x, bool upper, int64_t diagonal);
+/* bool[m, n]: is the column the row's number and `ahead` more? (op_create.c) */
+struct ir_value *pt2_on_diagonal(struct pt2 *p, ir_expr m, ir_expr n, int64_t ahead);
 ir_expr pt2_product(struct pt2 *p, const struct ir_value *x, int from, int to);
 /* Of matrices (op_factor.c): the singular values, descending; the inverse, which has to be there. NULL operands:
  * NULL. */

@@ -220,12 +220,14 @@ static const struct {
 #define GRAD_NONE(op, why)
 #define GRAD_REFUSED(op, why)
 #define GRAD_LIB(name, rule, operands) {#name, grad_##rule, operands},
+#define GRAD_LIB_NONE(name, why) {#name, NULL, 0},
 #include "passes/grad/grad.def"
 #undef GRAD_MAP
 #undef GRAD_OP
 #undef GRAD_NONE
 #undef GRAD_REFUSED
 #undef GRAD_LIB
+#undef GRAD_LIB_NONE
 };
 
 /* A place that is rounded has no slope. */
@@ -247,8 +249,10 @@ bool grad_lib_passes(const struct ir_node *n, int i)
 const char *const *grad_libs(void)
 {
     static const char *names[sizeof rules / sizeof *rules + 1];
+    int n = 0;
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
-        names[i] = rules[i].name;
+        if (rules[i].rule)
+            names[n++] = rules[i].name;
     return names;
 }
 

@@ -207,6 +207,16 @@ void grad_triangular_solve(struct grad *g, struct ir_node *n)
         grad_give(g, n, 0, where(g, of_matrix(g, n, side), upper ? IR_ge : IR_le, !unit ? 0 : upper ? 1 : -1, 0));
 }
 
+/* The matrix that brings L's rows into the order of those that were factored. */
+static struct ir_value *order_of(struct grad *g, struct ir_value *lu, struct ir_value *pivots)
+{
+    ir_expr dims[TCC_MAX_RANK];
+    memcpy(dims, lu->type->dim, (size_t)lu->type->rank * sizeof *dims);
+    dims[lu->type->rank - 1] = rows(lu);
+    ir_type t = ir_tensor_type(g->ctx, (enum tcc_dtype)lu->type->dtype, lu->type->rank, dims);
+    return grad_library(g, "lu_permutation", 2, (struct ir_value *[]){lu, pivots}, t, NULL);
+}
+
 /* Of L and U in one, by those of the matrix, whose rows are in the order of L's. */
 void grad_lu_solve(struct grad *g, struct ir_node *n)
 {
@@ -219,8 +229,7 @@ void grad_lu_solve(struct grad *g, struct ir_node *n)
     grad_give(g, n, 2, side);
     if (!grad_wants(g, n, 0))
         return;
-    struct ir_value *order = grad_library(g, "lu_permutation", 2, (struct ir_value *[]){lu, pivots}, lu->type, NULL);
-    struct ir_value *z = times(g, order, true, of_matrix(g, n, side), false);
+    struct ir_value *order = order_of(g, lu, pivots), *z = times(g, order, true, of_matrix(g, n, side), false);
     struct ir_value *u = where(g, lu, IR_ge, 0, 0), *l = unit_lower(g, lu);
     struct ir_value *lower = where(g, times(g, l, true, z, false), IR_ge, 0, 0);
     grad_give(g, n, 0, plus(g, where(g, times(g, z, false, u, true), IR_lt, 0, 0), lower));
@@ -243,22 +252,38 @@ void grad_cholesky(struct grad *g, struct ir_node *n)
     grad_give(g, n, 0, by_triangle(g, l, by_triangle(g, l, core, TURNED), RIGHT));
 }
 
+/* x's first k rows (axis 0) or columns (1) of each matrix. */
+static struct ir_value *first(struct grad *g, struct ir_value *x, int axis, ir_expr k)
+{
+    return ir_slice_axis(g->b, x, x->type->rank - 2 + axis, ir_const(g->ctx, 0), k);
+}
+
+/* The triangle that meets the sides of length k is solved first, beside what lies on or behind the other's diagonal. */
 void grad_lu(struct grad *g, struct ir_node *n)
 {
     struct ir_value *d = grad_out(g, n, 0), *lu = n->out[0];
+    ir_expr k = ir_min(g->ctx, rows(lu), columns(lu));
+    bool high = ir_expr_eq(g->ctx, columns(lu), k) == IR_YES;
     if (!d)
         return;
-    if (ir_expr_eq(g->ctx, rows(lu), columns(lu)) != IR_YES) {
-        grad_fail(g, n, "the factors of matrices that are not square are not differentiated");
+    if (!high && ir_expr_eq(g->ctx, rows(lu), k) != IR_YES) {
+        grad_fail(g, n, "the factors of matrices that may be higher or wider, as the run says, are not differentiated");
         return;
     }
-    struct ir_value *l = unit_lower(g, lu), *u = where(g, lu, IR_ge, 0, 0);
-    struct ir_value *below = where(g, times(g, l, true, where(g, d, IR_lt, 0, 0), false), IR_lt, 0, 0);
-    struct ir_value *above = where(g, times(g, where(g, d, IR_ge, 0, 0), false, u, true), IR_ge, 0, 0);
-    struct ir_value *v = by_triangle(g, lu, plus(g, below, above), TURNED | UNIT);
-    v = by_triangle(g, lu, v, UPPER | RIGHT | TURNED);
-    struct ir_value *order = grad_library(g, "lu_permutation", 2, (struct ir_value *[]){lu, n->out[1]}, lu->type, NULL);
-    grad_give(g, n, 0, times(g, order, false, v, false));
+    int longer = high ? 0 : 1, axis = lu->type->rank - 2 + longer;
+    struct ir_value *l = first(g, unit_lower(g, lu), 1, k), *u = first(g, where(g, lu, IR_ge, 0, 0), 0, k);
+    struct ir_value *below = first(g, where(g, d, IR_lt, 0, 0), 1, k),
+                    *above = first(g, where(g, d, IR_ge, 0, 0), 0, k);
+    struct ir_value *square = first(g, lu, longer, k);
+    struct ir_value *by_above = times(g, above, false, u, true), *by_below = times(g, l, true, below, false);
+    int turned_l = TURNED | UNIT, turned_u = UPPER | RIGHT | TURNED;
+    struct ir_value *core = high ? where(g, minus(g, by_above, by_below), IR_ge, 0, 0)
+                                 : where(g, minus(g, by_below, by_above), IR_lt, 0, 0);
+    core = by_triangle(g, square, core, high ? turned_l : turned_u);
+    struct ir_value *side = high ? below : above, *parts[2] = {plus(g, core, first(g, side, longer, k)), NULL};
+    parts[1] = ir_slice_axis(g->b, side, axis, k, ir_sub(g->ctx, lu->type->dim[axis], k));
+    struct ir_value *v = by_triangle(g, square, ir_concat(g->b, 2, parts, axis), high ? turned_u : turned_l);
+    grad_give(g, n, 0, times(g, order_of(g, lu, n->out[1]), false, v, false));
 }
 
 /* Of x = q r, q having as many columns as x. */
@@ -286,8 +311,9 @@ void grad_qr(struct grad *g, struct ir_node *n)
     }
     if (ir_expr_eq(g->ctx, k, columns(q)) != IR_YES) {
         grad_fail(g, n,
-                  "the complete factors of matrices that have, or may have, more rows than columns are not "
-                  "differentiated");
+                  "the complete factors of matrices that have, or may have, more rows than columns have no "
+                  "derivative, in PyTorch neither: the further columns of Q are any that complete a basis; "
+                  "mode 'reduced' has one");
         return;
     }
     ir_expr rest = ir_sub(g->ctx, columns(x), k);

@@ -120,39 +120,6 @@ int tccrt_lib_geqrf(struct tcc_lib_call *call)
     return TCC_OK;
 }
 
-/* (x[..., m, n], tau[..., k]) -> the first n columns of the product of the reflections whose vectors stand in x */
-int tccrt_lib_householder_product(struct tcc_lib_call *call)
-{
-    const struct tcc_tensor *tau;
-    struct lib_stack x;
-    int status = lib_stack(call, 0, false, &x);
-    int64_t k;
-    double *a;
-    void *y;
-
-    if (status || (status = lib_need(call, 1, -1, LIB_NUMBER, &tau)))
-        return status;
-    k = tau->rank ? tau->dims[tau->rank - 1] : -1;
-    if (x.m < x.n || k < 0 || k > x.n || lib_count(tau) != x.count * k)
-        return LIB_FAIL(call, "%lld factors do not fit matrices of %lld x %lld", (long long)lib_count(tau),
-                        (long long)x.m, (long long)x.n);
-    if (!(y = lib_stack_out(call, 0, &x, x.t->dtype, 2, x.m, x.n)))
-        return TCC_EENV;
-    if (!(a = lib_doubles(2 * x.m * x.n + k, 1)))
-        return LIB_NO_MEMORY(call);
-    for (int64_t i = 0; i < x.count; i++) {
-        double *q = a + x.m * x.n, *t = q + x.m * x.n;
-
-        lib_stack_get(&x, i, a);
-        for (int64_t j = 0; j < k; j++)
-            t[j] = lib_get(tau, i * k + j);
-        reflections(a, x.m, x.n, t, k, q, x.n);
-        lib_put_all(y, x.t->dtype, i * x.m * x.n, q, x.m * x.n);
-    }
-    free(a);
-    return TCC_OK;
-}
-
 /* -- Rotations ----------------------------------------------------------------------------------------------------- */
 
 /* x and y become c x - s y and s x + c y. */

@@ -7,6 +7,7 @@ usage: rare.py DIR [PATTERN]
 import math, sys
 import torch
 import torch.nn.functional as F
+import torchaudio.functional as A
 import torchvision.ops as tv
 from cases import BF16, BOOL, CASES, F16, F32, F64, I32, I64, U8, aten, case, idx, main, short, t
 from vision import regions
@@ -160,6 +161,14 @@ for d in (F32, F64):
     case(f"complex_waves_{short(d)}", lambda x: [pairs(v) for a in (torch.view_as_complex(x),) for v in (a.sin(), a.cos(), a.sinh(), a.cosh(), a.tanh(), a.sigmoid(), (a * 30).tanh())], t(4, 5, 2, dtype=d, lo=-3, hi=3))
 case("complex_waves_open", lambda x: [pairs(v) for a in (torch.view_as_complex(x),) for v in (a.sin() + a.cos(), a.tanh().prod(1))], t(4, 3, 2), dynamic=({0: "n"},))
 case("complex_prod_open", lambda x: [pairs(v) for a in (torch.view_as_complex(x),) for v in (a.prod(0), a.prod(1, keepdim=True), a.prod())], t(40, 3, 2), dynamic=({0: "n", 1: "m"},))
+
+# -- Filters; as many channels as the run has, each by itself
+POLES, ZEROS = torch.tensor([[1.0, -0.6, 0.2], [2.0, 0.3, 0.1]]), torch.tensor([[0.5, 0.1, -0.3], [1.0, 0.2, 0.4]])
+keep = lambda graph: None      # PyTorch cannot decompose lfilter's loop
+case("lfilter", lambda x: (A.lfilter(x, POLES[0], ZEROS[0]), A.lfilter(x, POLES, ZEROS), A.lfilter(x, POLES[0, :2], ZEROS[0, :2])), t(3, 2, 30, lo=-0.3, hi=0.3), edit=keep)
+case("lfilter_bank", lambda x: A.lfilter(x, POLES, ZEROS, batching=False), t(3, 30, lo=-0.3, hi=0.3), edit=keep)
+case("conv_each_channel", lambda x, w, b: F.conv1d(x, w, b, stride=2, padding=1, dilation=2, groups=x.shape[1]), t(2, 5, 11), t(5, 1, 3), t(5), dynamic=({1: "n"}, {0: "n"}, {0: "n"}))
+case("conv_each_channel_2d", lambda x, w: F.conv2d(x, w, stride=(1, 2), padding=(1, 0), groups=x.shape[1]), t(2, 4, 5, 6), t(4, 1, 2, 3), dynamic=({0: "k", 1: "n"}, {0: "n"}))
 
 
 if __name__ == "__main__":

@@ -123,6 +123,10 @@ row("fractional_max_pool3d", lambda x: F.fractional_max_pool3d(x, 2, output_size
 row("multi_margin_loss", lambda x, i: [F.multi_margin_loss(x, i, p=p, reduction=r) for p, r in ((1, "none"), (2, "sum"))], lambda n, d: [d(n, 3), whole(n, n=3)])
 row("multilabel_margin_loss", lambda x, i: F.multilabel_margin_loss(x, i, reduction="none"), lambda n, d: [d(n, 3), torch.tensor([[2, -1, 0], [0, 1, 2], [-1, 0, 1]])[:n].clone()])
 
+# -- Factors of matrices that are not square, products of reflections
+row("lu_rows", lambda x: (*L.lu(x[:, :-1])[1:], *L.lu(x[:-1])[1:], *[p @ l @ u for y in (x, x[:, :1]) for p, l, u in (L.lu(y),)]), lambda n, d: [near(n + 1, d)])
+row("householder", lambda x, s: (L.householder_product(x, s[:x.shape[1]]), L.householder_product(x, s[:x.shape[1] // 2])), lambda n, d: [d(n + 1, n), d(n)])
+
 
 def taken(f, args):
     """Whether PyTorch takes them."""

@@ -384,9 +384,6 @@ START_TEST(matrices)
     WANT_F32(1, V(-5), 1, 1);
     RUN("geqrf", IN(F32(V(3, 4), 2, 1)), 2, NO_ATTRS);
     WANT_F32(0, V(-5, 0.5f), 2, 1);
-    RUN("householder_product", IN(F32(V(-5, 0.5f), 2, 1), F32(V(1.6f), 1)), 1, NO_ATTRS);
-    WANT_F32(0, V(-0.6f, -0.8f), 2, 1);
-    FAILS("do not fit", "householder_product", IN(F32(V(1, 2), 1, 2), F32(V(1), 1)), 1, NO_ATTRS);
     RUN("eigh", IN(F32(V(2, 9, 1, 2), 2, 2)), 2, NO_ATTRS);
     WANT_F32(0, V(1, 3), 2);
     FAILS("not finite", "eigh", IN(F32(V(NAN, 1, 1, 2), 2, 2)), 2, NO_ATTRS);
