@@ -7,6 +7,9 @@
  *   gradients [--compiled] --imported MODEL.onnx...
  *   gradients --opened MODEL.onnx...         the same for whatever models (tests/sizes/gradients.py): those that have
  *   no gradient, or give no numbers at these sizes, are skipped
+ *   gradients [--target=T [--device=D]] --stored FOLDER...      FOLDER/model.pt2 on FOLDER/test_data_set_0/input_K.pb as
+ *   they are: gradients compiled for a target against interpreted; what leaves floats to the host there is told, what has
+ *   no gradient or no sizes before it runs is skipped
  *   gradients --random SEED COUNT            COUNT random programs (tests/fuzz/random_graph.h) in f64 that have
  *   gradients, from SEED on
  *
@@ -47,6 +50,8 @@ struct range {
 struct program {
     const char *name;
     char *text;
+    const char *stored; /* the folder of its inputs; NULL: they are made */
+    char left[400];     /* what has floats and is the host's, as it was compiled */
     struct range ranges[MOST_RANGES], dims[MOST_DIMS];
     int nranges, ndims;
     double sizes[MOST_DIMS][MOST_SIZES]; /* dims in turn */
@@ -180,15 +185,16 @@ static bool read_program(const char *path, struct program *p)
     return p->text && *p->text;
 }
 
-/* A model, as the text that the importer makes of it. one_version: for sizes that are equal where they meet. */
-static bool import_program(const char *path, struct program *p, bool one_version)
+/* A model, as the text that the importer makes of it. one_version: for sizes that are equal where they meet; stored: its
+ * inputs' folder, of one that is read to be trained. */
+static bool import_program(const char *path, struct program *p, bool one_version, const char *stored)
 {
-    struct frontend_options o = {.one_version = one_version};
+    struct frontend_options o = {.one_version = one_version, .training = stored != NULL};
     char notes[1000];
     size_t size = 0;
     struct ir_ctx *ctx = ir_ctx_new();
     struct ir_module *m = ctx ? frontend_read(ctx, path, &o) : NULL;
-    *p = (struct program){.name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path};
+    *p = (struct program){.name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path, .stored = stored};
     if (!m && ctx && ir_nmessages(ctx) && !one_version)
         ir_print_message(stdout, ir_message(ctx, 0));
     FILE *f = m ? open_memstream(&p->text, &size) : NULL;
@@ -324,13 +330,43 @@ static bool fail(struct run *r, const char *what)
     return false;
 }
 
+static struct tcc_object *read_input(const struct program *p, int k)
+{
+    char path[1000], why[ERROR_SIZE];
+    snprintf(path, sizeof path, "%s/test_data_set_0/input_%d.pb", p->stored, k);
+    return value_read(path, VALUE_TENSOR, NULL, why);
+}
+
+/* The values of symbols that are dims of stored inputs. */
+static void take_stored_sizes(struct program *p, const struct ir_func *f)
+{
+    for (int i = 0; i < f->body->nparams; i++) {
+        ir_type t = f->body->params[i]->type;
+        struct tcc_object *o = read_input(p, i);
+        for (int k = 0; o && k < t->rank && k < o->t.rank && p->ndims < MOST_DIMS; k++)
+            if (t->dim[k]->kind == IR_X_SYM) {
+                struct range *to = &p->dims[p->ndims++];
+                snprintf(to->name, sizeof to->name, "%s", t->dim[k]->name);
+                to->lo = (double)o->t.dims[k];
+            }
+        tccrt_object_unref(o);
+    }
+}
+
 static bool open_run(struct run *r, struct program *p, const char *text)
 {
     *r = (struct run){.p = p, .ctx = ir_ctx_new()};
     r->module = r->ctx ? ir_parse(r->ctx, p->name, text, strlen(text)) : NULL;
     r->func = r->module ? ir_func_by_name(r->module, "main") : NULL;
+    struct ir_func *trained = r->func ? ir_func_by_name(r->module, "train") : NULL;
+    if (trained) {
+        ir_func_remove(r->func);
+        r->func = trained;
+    }
     if (!r->func)
         return fail(r, "does not parse");
+    if (p->stored && !p->ndims)
+        take_stored_sizes(p, r->func);
     r->nin = r->func->body->nparams;
     r->nout = r->func->body->last->nin;
     return (r->nin < MOST_INPUTS && r->nout < MOST_INPUTS) || fail(r, "has too many inputs");
@@ -410,7 +446,9 @@ static struct tcc_object *made_input(const struct program *p, const struct ir_va
 static bool make_inputs(struct run *r, int first)
 {
     for (int i = first; i < r->func->body->nparams; i++)
-        if (!(r->in[i] = made_input(r->p, r->func->body->params[i], r->func->input_names[i])))
+        if (r->p->stored && i < r->nin
+                ? !(r->in[i] = read_input(r->p, i))
+                : !(r->in[i] = made_input(r->p, r->func->body->params[i], r->func->input_names[i])))
             return fail(r, "has an input of unknown size");
     return true;
 }
@@ -592,11 +630,27 @@ static void keep_message(void *user, int severity, const char *text)
         snprintf(user, 300, "%s", text);
 }
 
+static const char *target, *device; /* NULL: the CPU */
+
+/* What the report says is left to the host; "" if nothing is. */
+static void left_to_host(const char *report, struct program *p)
+{
+    static const char says[] = "floats on the host: ";
+    *p->left = 0;
+    for (const char *at = report; at && (at = strstr(at, says)) != NULL;) {
+        at += strlen(says);
+        size_t used = strlen(p->left);
+        snprintf(p->left + used, sizeof p->left - used, " %.*s", (int)strcspn(at, ",\n"), at);
+    }
+}
+
 static bool compile(struct run *r, struct tccrt_model **m)
 {
     char path[] = "/tmp/gradients-XXXXXX", source[64], artifact[64];
     int fd = mkstemp(path);
     struct tccc_options o;
+    char *said = NULL;
+    size_t size;
     if (fd < 0)
         return fail(r, "no file");
     close(fd);
@@ -614,7 +668,13 @@ static bool compile(struct run *r, struct tccrt_model **m)
     o.verify = true;
     o.message = keep_message;
     o.user = r->error;
+    o.target = target;
+    o.report = open_memstream(&said, &size);
     bool good = tccc_compile(&o) == 0 || fail(r, "does not compile");
+    if (o.report)
+        fclose(o.report);
+    left_to_host(said, r->p);
+    free(said);
     good = good && (tccrt_open(artifact, m) == TCC_OK || fail(r, tccrt_error()));
     unlink(path);
     unlink(source);
@@ -635,16 +695,20 @@ static bool close_enough(struct run *r, int k, const struct tcc_object *got)
 static bool check_compiled(struct program *p, char *why, size_t size)
 {
     struct tcc_object *out[MOST_INPUTS] = {NULL};
-    struct tccrt_options options = {.threads = 1};
+    struct tccrt_options options = {.threads = 1, .device = device};
     struct tccrt_session *s = NULL;
     struct tccrt_model *m = NULL;
-    char *text = as_type(p->text, "f32");
+    char *text = p->stored ? strdup(p->text) : as_type(p->text, "f32");
     struct run r = {.p = p};
+    if (p->stored && !gives_numbers(p)) {
+        snprintf(why, size, "%s", REFUSED);
+        return false;
+    }
     bool good = open_run(&r, p, text) && differentiate(&r);
     random_state = 1;
     good = good && make_inputs(&r, 0) && interpret(&r) && compile(&r, &m);
     good = good && ((tccrt_session_new(m, &options, &s) == TCC_OK &&
-                     tccrt_run_objects(s, NULL, r.func->body->nparams, r.in, r.nout, out) == TCC_OK) ||
+                     tccrt_run_objects(s, ir_entry_name(r.func), r.func->body->nparams, r.in, r.nout, out) == TCC_OK) ||
                     fail(&r, tccrt_error()));
     for (int k = 0; good && k < r.nout; k++)
         good = close_enough(&r, k, out[k]);
@@ -686,8 +750,8 @@ static void check_coverage(void)
 static bool is_of_pt2_alone(const char *lib)
 {
     static const char *const names[] = {
-        "check", "cholesky", "eig",     "eigh",  "lu",      "lu_solve", "matrix_exp",      "pinv",
-        "qr",       "slogdet", "solve", "special", "svd",      "triangular_solve"};
+        "check", "cholesky", "eig",     "eigh",  "lu",      "lu_solve", "matrix_exp",
+        "pinv",  "qr",       "slogdet", "solve", "special", "svd",      "triangular_solve"};
     for (size_t k = 0; k < sizeof names / sizeof *names; k++)
         if (!strcmp(names[k], lib))
             return true;
@@ -755,7 +819,7 @@ static int check_opened(char **models)
     int checked = 0, skipped = 0;
     for (; *models; models++) {
         *why = 0;
-        bool read = import_program(*models, &p, true);
+        bool read = import_program(*models, &p, true, NULL);
         p.random = p.opened = true;
         bool good = read && check_differences(&p, why, sizeof why);
         checked += good;
@@ -769,6 +833,31 @@ static int check_opened(char **models)
              "%d models, and %d that have no gradient or give no numbers, %lld slopes that are not 0:", checked,
              skipped, (long long)slopes);
     report(failures == 0 && checked && slopes > checked, "gradients by finite differences", name, "");
+    printf("1..%d\n", number);
+    return failures != 0;
+}
+
+/* Stored cases, from the first argument on; those that have no gradient are counted in the last line. */
+static int check_stored(char **folders)
+{
+    char why[700], name[1000], what[500];
+    struct program p;
+    int skipped = 0;
+    for (; *folders; folders++) {
+        *why = 0;
+        snprintf(name, sizeof name, "%s/model.pt2", *folders);
+        bool read = import_program(name, &p, false, *folders);
+        p.name = strrchr(*folders, '/') ? strrchr(*folders, '/') + 1 : *folders;
+        bool good = read && check_compiled(&p, why, sizeof why);
+        snprintf(what, sizeof what, "compiled for %s%s%s", target ? target : "cpu", *p.left ? ", host:" : "", p.left);
+        if (!read || (!good && (strstr(why, REFUSED) || strstr(why, "has no gradient"))))
+            skipped++;
+        else
+            report(good, what, p.name, why);
+        free(p.text);
+    }
+    snprintf(name, sizeof name, "%d that have no gradient or give no numbers,", skipped);
+    report(number > failures, "gradients of others", name, "");
     printf("1..%d\n", number);
     return failures != 0;
 }
@@ -795,8 +884,14 @@ int main(int argc, char **argv)
             what = "compiled";
         } else if (!strcmp(argv[first], "--imported")) {
             imported = true;
+        } else if (!strncmp(argv[first], "--target=", 9)) {
+            target = argv[first] + 9;
+        } else if (!strncmp(argv[first], "--device=", 9)) {
+            device = argv[first] + 9;
         } else if (!strcmp(argv[first], "--opened")) {
             return check_opened(argv + first + 1);
+        } else if (!strcmp(argv[first], "--stored")) {
+            return check_stored(argv + first + 1);
         } else if (!strcmp(argv[first], "--random") && first + 2 < argc) {
             return check_random(strtoull(argv[first + 1], NULL, 10), atoi(argv[first + 2]));
         } else if (!strcmp(argv[first], "--write") && first + 1 < argc) {
@@ -815,7 +910,7 @@ int main(int argc, char **argv)
         free(p.text);
     }
     for (int i = first; i < argc; i++) {
-        bool good = imported ? import_program(argv[i], &p, false) : read_program(argv[i], &p);
+        bool good = imported ? import_program(argv[i], &p, false, NULL) : read_program(argv[i], &p);
         for (int k = 0; take_sizes(&p, k); k++) {
             *why = 0;
             snprintf(name, sizeof name, k ? "%s, sizes %d" : "%s", p.name, k);
