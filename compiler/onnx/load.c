@@ -493,8 +493,10 @@ bool onnx_load_model(struct onnx_reader *r, const Onnx__ModelProto *p)
     m->producer_version = text(p->producer_version);
     struct onnx_function *functions = alloc(r, p->n_functions, sizeof *functions);
     struct onnx_training *training = alloc(r, p->n_training_info, sizeof *training);
-    m->opsets = opsets_of(r, p->opset_import, p->n_opset_import);
-    m->opset_count = p->n_opset_import;
+    /* Before operator sets had versions (IR versions 1 and 2) no model imported one. */
+    static const struct onnx_opset first = {"", 1};
+    m->opsets = p->n_opset_import ? opsets_of(r, p->opset_import, p->n_opset_import) : &first;
+    m->opset_count = p->n_opset_import ? p->n_opset_import : 1;
     if (!functions || !training || !m->opsets)
         return false;
     for (size_t k = 0; k < p->n_functions; k++) {

@@ -207,7 +207,10 @@ def model_of(node, inputs, constants, results, opset, names=None):
         ins[1] = info("x1", inputs["x1"], names[-inputs["x1"].ndim:] if "axis" not in {a.name for a in node.attribute} else names[1:1 + inputs["x1"].ndim])
     outs = [info(k, np.asarray(v), None) for k, v in results.items()]
     graph = h.make_graph([node], "g", ins, outs, [numpy_helper.from_array(v, k) for k, v in constants.items()])
-    return h.make_model(graph, opset_imports=[h.make_opsetid("", opset)], ir_version=3 if opset < 9 else 7)
+    model = h.make_model(graph, opset_imports=[h.make_opsetid("", opset)], ir_version=2 if opset == 1 else 3 if opset < 9 else 7)
+    if opset == 1:             # as models of these IR versions have it: the first operator set, unsaid
+        del model.opset_import[:]
+    return model
 
 
 def named(operands):
