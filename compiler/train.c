@@ -39,21 +39,13 @@ static const char *read_map(struct ir_ctx *ctx, const char *path)
 
 bool frontend_split(struct ir_ctx *ctx, const struct tccc_split *s, struct train_split *out)
 {
-    *out = (struct train_split){.partitions = s->partitions > 1 ? s->partitions : 1,
-                                .microbatches = s->microbatches > 1 ? s->microbatches : 1,
-                                .active = s->active,
-                                .default_stage = s->default_stage,
-                                .pipeline = s->schedule_of_stages,
-                                .optimize = s->optimize,
-                                .map_name = s->map,
-                                .split_axes = s->split_axes,
-                                .report = s->report,
-                                .chart = s->chart};
-    if (s->map)
-        out->map = read_map(ctx, s->map);
-    else if (s->default_stage >= 0)
-        out->map = ""; /* all in one place */
-    return !s->map || out->map;
+    _Static_assert(sizeof *s == offsetof(struct train_split, map_text), "the same rows");
+    *out = (struct train_split){0};
+    memcpy(out, s, sizeof *s);
+    out->partitions = s->partitions > 1 ? s->partitions : 1;
+    out->microbatches = s->microbatches > 1 ? s->microbatches : 1;
+    out->map_text = s->map ? read_map(ctx, s->map) : s->default_stage >= 0 ? "" : NULL;
+    return !s->map || out->map_text;
 }
 
 bool frontend_train_check(struct ir_ctx *ctx, const struct tccc_train *t)

@@ -227,15 +227,15 @@ static struct partition_options cutting(const struct stages *x)
 {
     const struct train_split *o = x->o;
     struct pipeline_options pipeline = {0};
-    pipeline_parse(x->ctx, o->pipeline, &pipeline);
+    pipeline_parse(x->ctx, o->schedule_of_stages, &pipeline);
     return (struct partition_options){.stages = o->partitions,
                                       .machine = x->t->o->machine,
                                       .chunks = pipeline.chunks,
                                       .memory_weight = o->optimize && !strcmp(o->optimize, "memory") ? 0.8 : 0.2,
                                       .training = true,
                                       .shared = find_shared(x),
-                                      .map = o->map,
-                                      .map_name = o->map_name,
+                                      .map = o->map_text,
+                                      .map_name = o->map,
                                       .default_stage = o->default_stage};
 }
 

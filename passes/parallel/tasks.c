@@ -159,7 +159,7 @@ static bool draw(struct stages *x, const struct pipeline_order *order)
 struct kn_staged *stages_schedule(struct stages *x)
 {
     struct pipeline_options o = {.micros = x->o->microbatches, .active = x->o->active};
-    if (!pipeline_parse(x->ctx, x->o->pipeline, &o))
+    if (!pipeline_parse(x->ctx, x->o->schedule_of_stages, &o))
         return NULL;
     struct pipeline_order *order = make_order(x, &o);
     if (!order || !draw(x, order))

@@ -15,8 +15,8 @@ static bool check_stages(struct ir_ctx *ctx, const struct train_options *o)
     const struct train_split *s = o->stages;
     struct pipeline_options pipeline = {0};
     struct partition_options map = {
-        .stages = s->partitions, .map = s->map, .map_name = s->map_name, .default_stage = s->default_stage};
-    if (!pipeline_parse(ctx, s->pipeline, &pipeline) || !partition_map_check(ctx, &map))
+        .stages = s->partitions, .map = s->map_text, .map_name = s->map, .default_stage = s->default_stage};
+    if (!pipeline_parse(ctx, s->schedule_of_stages, &pipeline) || !partition_map_check(ctx, &map))
         return false;
     if (s->optimize && strcmp(s->optimize, "speed") && strcmp(s->optimize, "memory"))
         return bad_option(ctx, "optimize", s->optimize, "speed or memory");

@@ -52,20 +52,19 @@ struct train_recompute { int parts, segments; int found, rematerialised; };
 
 /*
  * --partitions and what goes with it. The module's functions become parts of entry points in stages (ir/stages.h)
- * called step, eval and init, and its state variables get homes.
+ * called step, eval and init, and its state variables get homes. It begins with the members that the rows of
+ * base/options.def give tccc_split, too (compiler/tccc.h), but that partitions and microbatches are 1 at least.
  */
+#define TCCC_OF_OPTIONS(member)
+#define TCCC_OF_TRAIN(member)
+#define TCCC_OF_SPLIT(member) member
 struct train_split {
-    int partitions, microbatches;   /* 1.. */
-    int active;                     /* --active-microbatches; 0: the schedule's own */
-    int default_stage;              /* --default-partition; -1: none */
-    const char *pipeline;           /* "1f1b-interleaved:chunks=2" */
-    const char *optimize;           /* speed, memory */
-    const char *map, *map_name;     /* text and name of --partition-map's file */
-    const char *const *split_axes;  /* "NAME:K", "NAME:none"; ended by NULL; may be NULL */
-    FILE *report;                   /* --partition-report */
+#define TCCC_FIELD(id, long_name, short_name, argument, kind, tools, group, help, in, type, member, least, most, uses) \
+    TCCC_OF_##in(TCCC_MEMBER_##type(member))
+#include "base/options.def"
+    const char *map_text;           /* of the file `map`; "": all in default_stage */
     FILE *memory_report;            /* --report: what the backward passes read, kept or computed again */
     FILE *schedule;                 /* the schedule in words; NULL: none */
-    const char *chart;              /* file: .svg, or a Chrome trace */
     struct train_recompute *recompute;      /* by stage; NULL: nothing is recomputed */
 };
 
@@ -79,9 +78,9 @@ enum train_updates { TRAIN_UPDATES_DEFAULT, TRAIN_UPDATES_ROUNDED, TRAIN_UPDATES
 /* Of --auto-cast: as without a word, and products in MX formats of 8 bits (the pass mx), a step's when it is built. */
 #define AUTOCAST_MXFP8 "mxfp8"
 
-/* Members of the rows of base/options.def, as tccc_train has them (compiler/tccc.h). Texts are parsed by options.c
- * against its tables. */
-#define TCCC_OF_OPTIONS(member)
+/* Begins with the members that tccc_train has, too. Texts are parsed by options.c against its tables. */
+#undef TCCC_OF_TRAIN
+#undef TCCC_OF_SPLIT
 #define TCCC_OF_TRAIN(member) member
 #define TCCC_OF_SPLIT(member)
 struct train_options {
