@@ -259,11 +259,6 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *out, int size, ncclUniqueId id, 
     return r;
 }
 
-ncclResult_t ncclCommInitRank(ncclComm_t *out, int size, ncclUniqueId id, int rank)
-{
-    return ncclCommInitRankConfig(out, size, id, rank, NULL);
-}
-
 /* -- State -- */
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t c, ncclResult_t *error)
@@ -286,46 +281,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t c, ncclResult_t *error)
     return ncclSuccess;
 }
 
-ncclResult_t ncclCommCount(const ncclComm_t c, int *count)
-{
-    if (!fake_is(c) || !count)
-        return fake_say(ncclInvalidArgument, "no communicator");
-    *count = c->size;
-    return ncclSuccess;
-}
-
-ncclResult_t ncclCommUserRank(const ncclComm_t c, int *rank)
-{
-    if (!fake_is(c) || !rank)
-        return fake_say(ncclInvalidArgument, "no communicator");
-    *rank = c->rank;
-    return ncclSuccess;
-}
-
-ncclResult_t ncclCommCuDevice(const ncclComm_t c, int *device)
-{
-    if (!fake_is(c) || !device)
-        return fake_say(ncclInvalidArgument, "no communicator");
-    *device = c->device;
-    return ncclSuccess;
-}
-
 /* -- End -- */
-
-ncclResult_t ncclCommFinalize(ncclComm_t c)
-{
-    if (!fake_is(c))
-        return fake_say(ncclInvalidArgument, "no communicator");
-    pthread_mutex_lock(&fake.lock);
-    while (c->first && !c->error && c->blocking) {
-        pthread_mutex_unlock(&fake.lock);
-        nanosleep(&(struct timespec){0, 200000}, NULL);
-        pthread_mutex_lock(&fake.lock);
-    }
-    ncclResult_t r = c->error ? c->error : c->first ? ncclInProgress : ncclSuccess;
-    pthread_mutex_unlock(&fake.lock);
-    return r;
-}
 
 /* What is under way then ends without results; the others are told nothing. */
 static void leave(struct ncclComm *c)

@@ -88,7 +88,7 @@ static ncclComm_t join(int rank, int n, int which)
 {
     ncclComm_t c;
 
-    FINE(ncclCommInitRank(&c, n, shared->ids[which], rank));
+    FINE(ncclCommInitRankConfig(&c, n, shared->ids[which], rank, NULL));
     return c;
 }
 
@@ -276,7 +276,7 @@ static void one_device(int rank, int n)
     ncclComm_t c;
 
     device(0);
-    ck_assert_int_eq(ncclCommInitRank(&c, n, shared->ids[0], rank), ncclInvalidUsage);
+    ck_assert_int_eq(ncclCommInitRankConfig(&c, n, shared->ids[0], rank, NULL), ncclInvalidUsage);
     ck_assert_ptr_nonnull(strstr(ncclGetLastError(c), "Duplicate GPU"));
 }
 
