@@ -26,24 +26,11 @@ bool ranks_lost(const struct trainer *t, int code)
 
 struct place elastic_place(struct trainer *t)
 {
-    struct place p = {.done = t->done,
-                      .epoch = t->epoch,
-                      .batch = t->batch,
-                      .resumed = t->resumed,
-                      .worse = t->control.worse,
-                      .flat = t->control.flat,
-                      .seed = t->sampler.seed,
-                      .first_seed = t->first_seed,
-                      .best_loss = t->best_loss,
-                      .resumed_rate = t->control.resumed_rate,
-                      .base_rate = t->base_rate,
-                      .best = t->control.best,
-                      .fresh = kept_in_parts(t) ? !t->kept : t->joins,
-                      .keeps = t->keeps,
+#define SAY(type, name, of) .name = t->of,
+    struct place p = {PLACE(SAY).fresh = kept_in_parts(t) ? !t->kept : t->joins,
                       .oldest = !t->kept          ? -1
                                 : t->kept->before ? t->kept->before->at.keeps
-                                                  : t->kept->at.keeps,
-                      .step = t->last};
+                                                  : t->kept->at.keeps};
     char text[400];
 
     ranks_flags(t, text, sizeof text);
@@ -54,20 +41,8 @@ struct place elastic_place(struct trainer *t)
 
 void elastic_take_place(struct trainer *t, const struct place *p)
 {
-    t->done = p->done;
-    t->keeps = p->keeps;
-    t->epoch = p->epoch;
-    t->batch = p->batch;
-    t->resumed = p->resumed;
-    t->control.worse = p->worse;
-    t->control.flat = p->flat;
-    t->sampler.seed = p->seed;
-    t->first_seed = p->first_seed;
-    t->best_loss = p->best_loss;
-    t->control.resumed_rate = p->resumed_rate;
-    t->base_rate = p->base_rate;
-    t->control.best = p->best;
-    t->last = p->step;
+#define TAKE(type, name, of) t->of = p->name;
+    PLACE(TAKE)
     ranks_seed(t, p->runs);
 }
 

@@ -5,14 +5,32 @@
 
 #include "tools/train/train_int.h"
 
+/* Where a rank is: a member of the trainer each. */
+#define PLACE(_)                                  \
+    _(int64_t, done, done)                        \
+    _(int64_t, keeps, keeps)                      \
+    _(int64_t, epoch, epoch)                      \
+    _(int64_t, batch, batch)                      \
+    _(int64_t, resumed, resumed)                  \
+    _(int64_t, worse, control.worse)              \
+    _(int64_t, flat, control.flat)                \
+    _(uint64_t, seed, sampler.seed)               \
+    _(uint64_t, first_seed, first_seed)           \
+    _(double, best_loss, best_loss)               \
+    _(double, resumed_rate, control.resumed_rate) \
+    _(double, base_rate, base_rate)               \
+    _(double, best, control.best)                 \
+    _(struct step_result, step, last)
+
 /* What a rank says of itself when ranks meet; the furthest one's holds for all. */
 struct place {
-    int64_t done, epoch, batch, resumed, worse, flat, runs, keeps;
-    uint64_t seed, first_seed, flags;
-    double best_loss, resumed_rate, base_rate, best;
+#define MEMBER(type, name, of) type name;
+    PLACE(MEMBER)
+#undef MEMBER
+    int64_t runs;
     int64_t fresh;  /* has no state yet */
     int64_t oldest; /* --zero: number (keeps) of the oldest state that it keeps; -1: none */
-    struct step_result step;
+    uint64_t flags;
 };
 struct place elastic_place(struct trainer *t);
 void elastic_take_place(struct trainer *t, const struct place *p);
