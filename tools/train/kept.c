@@ -290,8 +290,11 @@ int kept_share(struct trainer *t, const struct place *all, int64_t number)
         t->kept->complete = false;
         kept_drop_incomplete(t);
     }
-    if (t->kept)
+    if (t->kept) {
+        forget(t, t->kept->before); /* which not all of them need have */
+        t->kept->before = NULL;
         at = t->kept->at;
+    }
     while (all[root].fresh)
         root++;
     if (tccrt_comm_broadcast(t->world, root, 1, &x, NULL) || tccrt_comm_release(t->m.session))
