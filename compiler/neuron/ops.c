@@ -4,8 +4,9 @@
  * functions are documented (runtime/neuron_isa.def): ranges are reduced, ends of the range put right by copies under a
  * mask. Floats of any type are computed in float32 and rounded once. Formulas: Kahan, "Branch Cuts for Complex
  * Elementary Functions" (1987) for log1p; Cody and Waite, "Software Manual for the Elementary Functions" (1980) for the
- * reduction of angles.
+ * reduction of angles; Dekker, "A Floating-Point Technique for Extending the Available Precision" (1971) for quotients.
  */
+#include "base/mutant.h"
 #include "compiler/neuron/neuron_int.h"
 
 #include <math.h>
@@ -66,13 +67,62 @@ static value inverse(struct op o, value x)
 
 /* -- Floats -------------------------------------------------------------------------------------------------------- */
 
+/* Is it made of places along loops (`places`: of any) and of single elements alone? most: instructions to look at. */
+static bool is_place(const struct kn_kernel *k, int insn, bool *places, int *most)
+{
+    const struct kn_insn *n = &k->insns[insn];
+    if (n->code == KN_EXPR)
+        *places |= !ir_is_const(n->expr, NULL);
+    if (n->code == KN_LOAD)
+        return k->operands[n->operand].rank == 0;
+    if (n->code != KN_SCALAR)
+        return n->code == KN_EXPR || n->code == KN_CONST;
+    for (int i = 0; i < n->nargs; i++)
+        if (--*most < 0 || !is_place(k, n->arg[i], places, most))
+            return false;
+    return true;
+}
+
+/* A quotient that is a place between elements, as Resize computes them, or what such a quotient is divided by: whether
+ * it is a whole number decides which elements are taken. */
+static bool decides_element(const struct nk *nk, const struct kn_insn *n)
+{
+    const struct kn_kernel *k = nk->k;
+    bool places = false;
+    int most = 64, number = (int)(n - k->insns);
+    if (n < k->insns || n >= k->insns + k->ninsns || !is_place(k, number, &places, &most))
+        return false;
+    int reader = places ? -1 : nk_reader_of(k, number);
+    return places || (reader >= 0 && k->insns[reader].op == IR_div && is_place(k, reader, &places, &most) && places);
+}
+
+/* x in two parts of 12 bits, whose products are exact: the first. */
+static value first_bits(struct op o, value x)
+{
+    value c = MULN(x, 4097);
+    return SUB(c, SUB(c, x));
+}
+/* The quotient near q that is rounded once: q and what q b lacks of a, times 1 / b (Dekker's product). */
+static value round_quotient(struct op o, value q, value a, value b)
+{
+    value q1 = first_bits(o, q), q2 = SUB(q, q1), b1 = first_bits(o, b), b2 = SUB(b, b1), p = MUL(q, b);
+    value rest = SUB(MUL(q1, b1), p);
+    rest = ADD(rest, MUL(q1, b2));
+    rest = ADD(rest, MUL(q2, b1));
+    rest = ADD(rest, MUL(q2, b2));
+    rest = SUB(SUB(a, p), rest);
+    value better = ADD(q, MUL(rest, inverse(o, b)));
+    return choose(o, nk_tt(o.nk, o.t, TCC_BOOL, NEURON_ALU_EQ, better, better), better, q); /* not of what overflows */
+}
 static value make_quotient(struct op o, const value *x)
 {
-    if (x[1]->is_number)
+    bool rounds = MUTANT(414, decides_element(o.nk, o.insn), false);
+    if (x[1]->is_number && !rounds)
         return MULN(x[0], 1 / x[1]->number);
-    if (x[0]->is_number && x[0]->number == 1)
+    if (x[0]->is_number && x[0]->number == 1 && !rounds)
         return inverse(o, x[1]);
-    return MUL(inverse(o, x[1]), x[0]);
+    value b = rounds ? nk_solid(o.nk, o.t, x[1]) : x[1], q = MUL(inverse(o, b), x[0]);
+    return rounds ? round_quotient(o, q, x[0], b) : q;
 }
 
 /* Whole numbers near x, by a conversion to i32 and back; from 2^23 on, and for NaN, x is one itself. */

@@ -173,6 +173,19 @@ def left_out():
     return h.make_model(graph, opset_imports=[h.make_opsetid("", 17), h.make_opsetid(ML, 1)], ir_version=9), {"x": f(1, 3)}
 
 
+def places():
+    """Elements that Resize takes at quotients which may be whole numbers, by sizes and by scales."""
+    nodes, constants = [], {}
+    for k, (kind, v) in enumerate([("sizes", n) for n in (3, 5, 7, 10)] + [("scales", s) for s in (.2, .7, 3.)]):
+        constants[f"v{k}"] = np.array([v], np.int64 if kind == "sizes" else np.float32)
+        names = ["x", "", "", f"v{k}"] if kind == "sizes" else ["x", "", f"v{k}"]
+        nodes += [h.make_node("Resize", names, [f"{c}{k}"], mode="nearest", nearest_mode="floor", coordinate_transformation_mode=c) for c in ("half_pixel", "asymmetric")]
+    outs = [h.make_tensor_value_info(n.output[0], T.FLOAT, None) for n in nodes]
+    inits = [numpy_helper.from_array(v, k) for k, v in constants.items()]
+    graph = h.make_graph(nodes, "g", [h.make_tensor_value_info("x", T.FLOAT, [15])], outs, inits)
+    return h.make_model(graph, opset_imports=[h.make_opsetid("", 19)], ir_version=9), {"x": f(15)}
+
+
 MODELS = {      # what once fell, and is no operator by itself
     **{f"copied_{m}_{r}": (lambda m=m, r=r: copied(m, r)) for m in MOVERS for r in READERS},
     "norms_of_heads": lambda: norms_of_heads(4),
@@ -181,6 +194,7 @@ MODELS = {      # what once fell, and is no operator by itself
     "left_out": left_out,
     "of_other_lengths": of_other_lengths,
     "lengths_side_by_side": lengths_side_by_side,
+    "places": places,
     "empty_beside": lambda: one_node("Hardmax", 7, {"x": f(4, 4, 1, 0, 4)}, axis=4),
     "kernel_shape": lambda: one_node("Conv", 11, {"x": f(1, 2, 5, 6), "w": f(4, 2, 3, 2), "b": f(4)}, kernel_shape=[3, 2]),
     # operators as opsets 1 to 6 have them (compiler/onnx/op_old.c)
