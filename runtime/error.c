@@ -42,9 +42,12 @@ int tcr_bad_index(const char *checks, const struct tcc_env *met)
         end = strchr(checks, '\n');
     }
     int n = end ? (int)strcspn(checks, "\t") : (int)strlen(checks), op = end ? (int)strcspn(checks + n + 1, "\t\n") : 0;
-    return tcr_fail(TCC_EINDEX, "node '%.*s'%s%.*s%s: index %lld is outside an axis of %lld", n, checks,
-                    op > 0 ? " (" : "", op > 0 ? op : 0, checks + n + (op > 0), op > 0 ? ")" : "",
-                    (long long)tcc_index_told(met->index), (long long)met->extent);
+    char which[80] = "index out of range";
+    if (met->extent >= 0)
+        snprintf(which, sizeof which, "index %lld is outside an axis of %lld", (long long)tcc_index_told(met->index),
+                 (long long)met->extent);
+    return tcr_fail(TCC_EINDEX, "node '%.*s'%s%.*s%s: %s", n, checks, op > 0 ? " (" : "", op > 0 ? op : 0,
+                    checks + n + (op > 0), op > 0 ? ")" : "", which);
 }
 
 /* The length of "node 'NAME'" at the beginning of the message, where that is the step's node and its operator isn't

@@ -379,10 +379,12 @@ static const char *product(const struct tcr_kernel_launch *l, const char *at, lo
 }
 
 /* What a launch met: programs say of an index only that it is bad, so it is looked for in what they read, by the lines
- * of the step's `checks` (passes/plan/lower.c). */
+ * of the step's `checks` (passes/plan/lower.c). Where it is none of those, and the others are one node's, it is that
+ * one's; extent -1: which index is not known. */
 static struct tcc_env met_by(const struct tcr_kernel_launch *l)
 {
-    struct tcc_env met = {.check = 0};
+    struct tcc_env met = {.check = 0}, other = {.check = -1, .extent = -1};
+    const char *unread = NULL;
     for (const char *line = l->checks, *end; (end = strchr(line, '\n')); line = end + 1, met.check++) {
         long long number[4 + ALONG]; /* argument, bytes, extent, the first one's place */
         int n = 0;
@@ -390,13 +392,17 @@ static struct tcc_env met_by(const struct tcr_kernel_launch *l)
         at = at ? memchr(at + 1, '\t', (size_t)(end - at - 1)) : NULL;
         for (; at && at < end && n < 4 + ALONG; n++)
             at = product(l, at + 1, &number[n]);
-        if (n < 4 || number[0] >= l->nargs)
+        if (n < 4 || number[0] >= l->nargs) {
+            bool first = !unread, same = !first && !strncmp(unread, line, (size_t)(end - line) + 1);
+            unread = first ? line : unread;
+            other.check = first ? met.check : same ? other.check : -1;
             continue;
+        }
         met.extent = number[2];
         if (finds_bad((const char *)l->args[number[0]] + number[1] * number[3], number[1], number + 4, n - 4, &met))
             return met;
     }
-    return (struct tcc_env){.check = -1};
+    return other;
 }
 
 int neuron_launch(struct tcr_device *d, int queue, const struct tcr_kernel_launch *l)
