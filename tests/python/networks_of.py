@@ -4,6 +4,7 @@
 A library's rows are names with what its constructor takes; what all of them share stands in its function. Sizes of images, sequences and graphs differ between 0 and 1 where the
 network takes more than one.
 """
+import contextlib
 import importlib
 import inspect
 import torch
@@ -81,7 +82,7 @@ TIMM_ANY = """test_byobnet test_convnext test_convnext2 test_convnext3 test_effi
     cs3darknet_focus_s cspresnet50 darknet17 edgenext_xx_small fasternet_t0 focalnet_tiny_srf hgnet_tiny hgnetv2_b0 hrnet_w18_small inception_next_atto inception_v3 inception_v4 mobileone_s1
     repvgg_a0 rexnet_100 repvit_m0_9 rdnet_tiny selecsls42 starnet_s050 shvit_s1 vgg11_bn vovnet39a xception41 xception poolformer_s12 poolformerv2_s12 pvt_v2_b0 mambaout_femto
     nf_regnet_b0 dm_nfnet_f0 gernet_s resnetv2_50 tresnet_m caformer_s18 convformer_s18 efficientvit_b0 mobilevit_xxs mobilevitv2_050 swiftformer_xs fastvit_t8 nextvit_small""".split()
-TIMM_FIXED = {"test_vit": {}, "test_vit2": {}, "test_vit3": {}, "test_vit4": {}, "vit_tiny_patch16_224": {}, "deit_tiny_distilled_patch16_224": {}, "cait_xxs24_224": {"depth": 4}, "beit_base_patch16_224":
+TIMM_FIXED = {"test_vit": {}, "test_vit2": {}, "test_vit3": {"img_size": None}, "test_vit4": {}, "vit_tiny_patch16_224": {}, "deit_tiny_distilled_patch16_224": {}, "cait_xxs24_224": {"depth": 4}, "beit_base_patch16_224":
               {"depth": 2}, "eva02_tiny_patch14_224": {"depth": 2, "img_size": 56}, "flexivit_small": {"depth": 2}, "gmixer_12_224": {}, "resmlp_12_224": {}, "mixer_s32_224": {}, "gmlp_ti16_224": {"num_blocks": 4},
               "pit_ti_224": {}, "xcit_nano_12_p16_224": {"depth": 2}, "convit_tiny": {"depth": 4, "local_up_to_layer": 2}, "crossvit_tiny_240": {"img_size": 240}, "coat_tiny": {}, "levit_128s": {},
               "swin_tiny_patch4_window7_224": {"depths": (1, 1, 1, 1)}, "swinv2_tiny_window8_256": {"img_size": 256, "depths": (1, 1, 1, 1)}, "twins_svt_small": {"depths": (1, 1, 2, 1)},
@@ -123,9 +124,9 @@ TEXT = """albert apertus arcee bert big_bird biogpt bitnet bloom camembert codeg
     qwen3 qwen3_moe recurrent_gemma rembert roberta roberta-prelayernorm roformer rwkv seed_oss smollm3 splinter squeezebert stablelm starcoder2 xglm xlm xlm-roberta xlnet xmod yoso zamba2 bamba
     jamba nomic_bert diffllama ministral olmo3 lfm2 granitemoehybrid falcon_h1 minimax nanochat""".split()
 BOTH = "bart blenderbot blenderbot-small longt5 m2m_100 marian mbart mt5 pegasus plbart switch_transformers t5 umt5 prophetnet bigbird_pegasus led nllb-moe pegasus_x".split()
-VISION = {"beit": {}, "bit": {"hidden_sizes": [16, 32, 32, 64], "depths": [1, 1, 1, 1], "embedding_size": 16}, "convnext": {"hidden_sizes": [16, 32, 48, 64], "depths": [1, 1, 1, 1]},
-          "convnextv2": {"hidden_sizes": [16, 32, 48, 64], "depths": [1, 1, 1, 1]}, "data2vec-vision": {}, "deit": {}, "dinov2": {}, "dinov2_with_registers": {}, "dinov3_vit": {}, "dpt": None,
-          "efficientnet": {"width_coefficient": 0.25, "depth_coefficient": 0.25}, "focalnet": {"embed_dim": 16, "depths": [1, 1, 1, 1]}, "glpn": None, "hgnet_v2": None, "hiera": None, "ijepa": {}, "levit": None,
+VISION = {"beit": {}, "bit": {"hidden_sizes": [16, 32, 32, 64], "depths": [1, 1, 1, 1], "embedding_size": 16, "num_groups": 8}, "convnext": {"hidden_sizes": [16, 32, 48, 64], "depths": [1, 1, 1, 1], "num_stages": 4, "patch_size": 4},
+          "convnextv2": {"hidden_sizes": [16, 32, 48, 64], "depths": [1, 1, 1, 1], "num_stages": 4, "patch_size": 4}, "data2vec-vision": {}, "deit": {}, "dinov2": {}, "dinov2_with_registers": {}, "dinov3_vit": {}, "dpt": None,
+          "efficientnet": {"width_coefficient": 0.25, "depth_coefficient": 0.25, "hidden_dim": 320}, "focalnet": {"embed_dim": 16, "depths": [1, 1, 1, 1]}, "glpn": None, "hgnet_v2": None, "hiera": None, "ijepa": {}, "levit": None,
           "mobilenet_v1": {}, "mobilenet_v2": {}, "mobilevit": None, "mobilevitv2": None, "poolformer": None, "pvt": None, "pvt_v2": None, "regnet": {"hidden_sizes": [16, 32, 48, 64], "depths": [1, 1, 1, 1]},
           "resnet": {"hidden_sizes": [16, 32, 48, 64], "depths": [1, 1, 1, 1]}, "segformer": None, "siglip_vision_model": {}, "clip_vision_model": {}, "swiftformer": None, "swin":
           {"embed_dim": 16, "depths": [1, 1], "num_heads": [2, 2], "window_size": 4, "patch_size": 4}, "swinv2": {"embed_dim": 16, "depths": [1, 1], "num_heads": [2, 2], "window_size": 4, "patch_size": 4},
@@ -136,7 +137,10 @@ AUDIO = "wav2vec2 hubert wavlm unispeech unispeech-sat sew sew-d data2vec-audio 
 def shrunk(kind, **options):
     """A configuration with small numbers, those of its parts too."""
     from transformers import CONFIG_MAPPING
-    config = CONFIG_MAPPING[kind]()
+    try:
+        config = CONFIG_MAPPING[kind](**options)
+    except Exception:                                  # beside the others' defaults they make no sense
+        config = CONFIG_MAPPING[kind]()
     for name, value in SMALL.items():
         present = getattr(config, name, None)
         if present is not None and not isinstance(present, dict) and isinstance(value, list) == isinstance(present, (list, tuple)):
@@ -144,26 +148,28 @@ def shrunk(kind, **options):
                 setattr(config, name, value)
             except (NotImplementedError, AttributeError):
                 pass
-    for name, value in options.items():
-        setattr(config, name, value)
     layers = getattr(config, "num_hidden_layers", 2)
-    if isinstance(getattr(config, "layer_types", None), list):
-        config.layer_types = (config.layer_types * layers)[:layers]
-    if isinstance(getattr(config, "mlp_layer_types", None), list):
-        config.mlp_layer_types = (config.mlp_layer_types * layers)[-layers:]
+    for name in ("layer_types", "mlp_layer_types"):
+        kinds = getattr(config, name, None)
+        if isinstance(kinds, list) and name not in options:
+            options[name] = (kinds * layers)[:layers] if name == "layer_types" else (kinds * layers)[-layers:]
+    for name, value in options.items():
+        with contextlib.suppress(AttributeError):      # what others make up
+            setattr(config, name, value)
     return config
 
 
-ODD = {"big_bird": {"attention_type": "original_full"}, "longformer": {"attention_window": 4}, "deepseek_v2": {"q_lora_rank": 16, "kv_lora_rank": 16, "qk_rope_head_dim": 8, "qk_nope_head_dim": 8, "v_head_dim": 8,
-       "n_group": 1, "topk_group": 1}, "deepseek_v3": {"q_lora_rank": 16, "kv_lora_rank": 16, "qk_rope_head_dim": 8, "qk_nope_head_dim": 8, "qk_head_dim": 16, "v_head_dim": 8, "n_group": 1, "topk_group": 1,
+ODD = {"big_bird": {"attention_type": "original_full"}, "longformer": {"attention_window": 4}, "deepseek_v2": {"num_key_value_heads": 4, "num_experts_per_tok": 2, "q_lora_rank": 16, "kv_lora_rank": 16, "qk_rope_head_dim": 8, "qk_nope_head_dim": 8, "v_head_dim": 8,
+       "n_group": 1, "topk_group": 1}, "deepseek_v3": {"num_key_value_heads": 4, "q_lora_rank": 16, "kv_lora_rank": 16, "qk_rope_head_dim": 8, "qk_nope_head_dim": 8, "qk_head_dim": 16, "v_head_dim": 8, "n_group": 1, "topk_group": 1,
        "first_k_dense_replace": 1}, "mamba2": {"num_heads": 8, "head_dim": 8, "n_groups": 2, "expand": 2, "chunk_size": 4}, "zamba2": {"num_mem_blocks": 1, "mamba_d_state": 8, "mamba_headdim": 8, "n_mamba_heads": 8,
        "layers_block_type": ["mamba", "hybrid"], "hybrid_layer_ids": [1], "attention_hidden_size": 64, "attention_head_dim": 16, "kv_channels": 8, "chunk_size": 4, "adapter_rank": 8}, "bamba":
        {"mamba_n_heads": 8, "mamba_d_head": 8, "mamba_d_state": 8, "mamba_chunk_size": 4, "attn_layer_indices": [1], "layers_block_type": ["mamba", "attention"]}, "mobilebert":
-       {"true_hidden_size": 32, "intra_bottleneck_size": 32}, "squeezebert": {"q_groups": 1}, "roformer": {"rotary_value": False}, "doge": {}, "rwkv": {"attention_hidden_size": 32, "context_length": 64},
-       "qwen2_moe": {"num_experts": 4}, "xlm": {}, "jamba": {"mamba_dt_rank": 4, "use_mamba_kernels": False, "layers_block_type": ["mamba", "attention"]}, "falcon_h1": {"mamba_n_heads": 8, "mamba_d_head": 8,
+       {"true_hidden_size": 32, "intra_bottleneck_size": 32}, "squeezebert": {"q_groups": 1, "embedding_size": 32}, "roformer": {"rotary_value": False}, "doge": {}, "rwkv": {"attention_hidden_size": 32, "context_length": 64},
+       "qwen2_moe": {"num_experts": 4}, "xlm": {}, "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1, "expert_layer_period": 2, "expert_layer_offset": 1, "mamba_dt_rank": 4, "use_mamba_kernels": False, "layers_block_type": ["mamba", "attention"]}, "falcon_h1": {"mamba_n_heads": 8, "mamba_d_head": 8,
        "mamba_d_ssm": 64, "mamba_d_state": 8, "mamba_chunk_size": 4}, "granitemoehybrid": {"mamba_n_heads": 8, "mamba_d_head": 8, "mamba_d_state": 8, "mamba_chunk_size": 4, "layer_types": ["mamba", "attention"]},
-       "recurrent_gemma": {"lru_width": 32, "block_types": ["recurrent", "attention"], "attention_window_size": 8}, "reformer": {}, "gemma": {"head_dim": 8}, "dots1": {"n_group": 1, "topk_group": 1},
-       "glm4": {"partial_rotary_factor": 0.5}, "ctrl": {"dff": 64}, "convbert": {"head_ratio": 2}, "bloom": {}, "mpt": {}, "nllb-moe": {"num_experts": 4}, "longt5": {"local_radius": 3},
+       "recurrent_gemma": {"lru_width": 32, "block_types": ["recurrent", "attention"], "attention_window_size": 8}, "reformer": {}, "gemma": {"head_dim": 8}, "dots1": {"n_group": 1, "topk_group": 1, "n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2},
+       "hunyuan_v1_dense": {"head_dim": 8}, "ministral": {"head_dim": 8}, "nemotron": {"head_dim": 8, "num_key_value_heads": 2}, "esm": {"vocab_size": 99, "token_dropout": False, "pad_token_id": 1, "mask_token_id": 5}, "xmod":
+       {"languages": ["en_XX"], "default_language": "en_XX"}, "glm4": {"partial_rotary_factor": 0.5}, "ctrl": {"dff": 64}, "convbert": {"head_ratio": 2}, "bloom": {}, "mpt": {}, "nllb-moe": {"num_experts": 4}, "longt5": {"local_radius": 3},
        "bigbird_pegasus": {"attention_type": "original_full"}, "led": {"attention_window": [4, 4], "max_encoder_position_embeddings": 64, "max_decoder_position_embeddings": 64}, "lfm2":
        {"layer_types": ["conv", "full_attention"], "block_dim": 32, "block_ff_dim": 64, "full_attn_idxs": [1]}, "switch_transformers": {"num_sparse_encoder_layers": 1, "num_sparse_decoder_layers": 1}}
 
@@ -202,7 +208,8 @@ def transformers_vision(kind, options):
     config_small = VISION[kind] is not None
     from transformers import AutoModel, CONFIG_MAPPING
     net = model_of(kind, **options) if config_small else AutoModel.from_config(CONFIG_MAPPING[kind]())
-    size = 64 if config_small or not fixed else net.config.image_size if isinstance(getattr(net.config, "image_size", None), int) else 64
+    given = getattr(net.config, "image_size", None)
+    size = 64 if config_small or not fixed else given if isinstance(given, int) else given[0] if given else 64
     return Named(net, ("pixel_values",), first), images((size, size if fixed else size + 32))
 
 
@@ -336,16 +343,16 @@ def diffusers(kind, options, keys, inputs):
 def smp(kind, encoder):
     import segmentation_models_pytorch
     net = getattr(segmentation_models_pytorch, kind)(encoder_name=encoder, encoder_weights=None, classes=2)
-    return net, images((224, 224)) if kind == "DPT" else images((64, 96))
+    return net, images((224, 224) if kind == "DPT" else (128, 160) if kind == "PAN" else (64, 96))
 
 
 # --- kornia ------------------------------------------------------------------------------------------------------------------------
 
 KORNIA = {"filters.GaussianBlur2d": ((3, 5), (1.0, 1.5)), "filters.BoxBlur": ((3, 3),), "filters.MedianBlur": ((3, 3),), "filters.Laplacian": (3,), "filters.Sobel": (), "filters.SpatialGradient": (), "filters.Canny": (),
           "filters.MotionBlur": (5, 35.0, 0.5), "filters.BilateralBlur": ((3, 3), 0.1, (1.5, 1.5)), "filters.UnsharpMask": ((3, 3), (1.5, 1.5)), "filters.BlurPool2D": (3,), "filters.MaxBlurPool2D": (3,),
-          "filters.EdgeAwareBlurPool2D": (3,), "filters.DexiNed": (False,), "color.RgbToHsv": (), "color.RgbToLab": (), "color.RgbToYcbcr": (), "color.RgbToXyz": (), "color.RgbToLuv": (), "color.RgbToGrayscale": (),
+          "filters.EdgeAwareBlurPool2D": (3,), "color.RgbToHsv": (), "color.RgbToLab": (), "color.RgbToYcbcr": (), "color.RgbToXyz": (), "color.RgbToLuv": (), "color.RgbToGrayscale": (),
           "color.RgbToHls": (), "color.Sepia": (), "enhance.AdjustGamma": (1.4,), "enhance.AdjustHue": (0.5,), "enhance.AdjustContrast": (0.7,), "geometry.Rescale": (2.0,), "geometry.PyrDown": (), "geometry.PyrUp": (),
-          "geometry.Hflip": (), "geometry.Rot180": (), "geometry.Resize": ((40, 48),), "losses.SSIMLoss": (5,), "losses.PSNRLoss": (1.0,), "losses.TotalVariation": (), "feature.DISK": (), "feature.KeyNet": (), "feature.CornerHarris": (0.04,),
+          "geometry.Hflip": (), "geometry.Rot180": (), "geometry.Resize": ((40, 48),), "losses.SSIMLoss": (5,), "losses.PSNRLoss": (1.0,), "losses.TotalVariation": (), "feature.DISK": (), "feature.CornerHarris": (0.04,),
           "feature.BlobHessian": (), "feature.XFeatModel": ()}
 
 
@@ -354,14 +361,13 @@ def kornia(path, options):
     net = at("kornia", path)(*options)
     if "losses.SSIM" in path or "PSNR" in path:
         return net, lambda b, n: images((32, 48))(b, n) * 1 + images((32, 48))(b, n)
-    return net, images((32, 48), 1 if path in ("feature.KeyNet", "feature.CornerHarris", "feature.BlobHessian", "feature.XFeatModel") else 3)
+    return net, images((32, 48), 1 if path in ("feature.CornerHarris", "feature.BlobHessian", "feature.XFeatModel") else 3)
 
 
-@several("kornia", {n: n for n in ("TFeat", "HardNet", "HardNet8", "SOSNet", "HyNet", "SIFTDescriptor", "MKDDescriptor", "PatchDominantGradientOrientation", "OriNet", "PatchAffineShapeEstimator",
-                                   "LAFAffNetShapeEstimator")})
+@several("kornia", {n: n for n in ("TFeat", "HardNet", "HardNet8", "SOSNet", "HyNet", "SIFTDescriptor", "PatchDominantGradientOrientation", "OriNet", "PatchAffineShapeEstimator")})
 def kornia_patches(name):
     of = at("kornia.feature", name)
-    net = of(**{"patch_size": 32} if name in ("SIFTDescriptor", "MKDDescriptor") else {"pretrained": False} if "pretrained" in inspect.signature(of).parameters else {})
+    net = of(**{"patch_size": 32} if name == "SIFTDescriptor" else {"pretrained": False} if "pretrained" in inspect.signature(of).parameters else {})
     return net, images((19, 19) if name == "PatchAffineShapeEstimator" else (32, 32), 1)
 
 
@@ -408,7 +414,7 @@ def wave(sizes=(1600, 2400), channels=()):
 
 TORCHAUDIO = {"Conformer": ((32, 2, 64, 2, 7), {}), "DeepSpeech": ((16, 32, 20), {}), "Wav2Letter": ((20, "waveform"), {}), "ConvTasNet": ((), {"num_sources": 2, "enc_kernel_size": 16, "enc_num_feats": 32, "msk_num_feats": 16,
               "msk_num_hidden_feats": 32, "msk_num_layers": 2, "msk_num_stacks": 2}), "WaveRNN": (([5, 5, 8], 20, 200), {"n_res_block": 2, "n_rnn": 32, "n_fc": 32, "n_freq": 16, "n_hidden": 16, "n_output": 16}),
-              "Emformer": ((32, 4, 64, 2, 4), {"right_context_length": 1}), "wav2vec2": ((), {}), "wavlm": ((), {}), "HDemucs": ((["a", "b"],), {"channels": 8, "depth": 3, "nfft": 512}), "SquimObjective": ((), {})}
+              "Emformer": ((32, 4, 64, 2, 4), {"right_context_length": 1}), "wav2vec2": ((), {}), "wavlm": ((), {}), "HDemucs": ((["a", "b"],), {"channels": 8, "depth": 3, "nfft": 256}), "SquimObjective": ((), {})}
 
 
 @several("torchaudio", {n: (n, *o) for n, o in TORCHAUDIO.items()})
@@ -436,6 +442,8 @@ def torchaudio_models(name, given, options):
                                                "AmplitudeToDB": {}, "MuLawEncoding": {}, "ComputeDeltas": {}, "SlidingWindowCmn": {"cmn_window": 20}, "Fade": {"fade_in_len": 8, "fade_out_len": 9}, "Vol": {"gain": 0.5},
                                                "LFCC": {"n_filter": 8, "n_lfcc": 6, "speckwargs": {"n_fft": 64}}, "SpectralCentroid": {"sample_rate": 16000, "n_fft": 64}, "Preemphasis": {}, "Deemphasis": {}, "Loudness": {"sample_rate": 16000}}.items()})
 def torchaudio_transforms(name, options):
+    if name == "SlidingWindowCmn":         # frames of spectra
+        return at("torchaudio.transforms", name)(**options), lambda b, n: (torch.randn(b, (40, 60)[n], 8),)
     return at("torchaudio.transforms", name)(**options), wave((8000, 9600) if name == "Loudness" else (400, 600), (2,) if name == "Loudness" else ())
 
 
@@ -509,8 +517,8 @@ def neuralop(name, options):
 
 _vit = {"image_size": 32, "patch_size": 8, "num_classes": 10, "dim": 32, "depth": 2, "heads": 4, "mlp_dim": 64}
 VIT = {"vit.ViT": _vit, "simple_vit.SimpleViT": _vit, "deepvit.DeepViT": _vit, "cait.CaiT": {**_vit, "cls_depth": 1}, "parallel_vit.ViT": _vit, "vit_for_small_dataset.ViT": _vit, "simple_vit_with_register_tokens.SimpleViT": _vit,
-       "simple_vit_with_qk_norm.SimpleViT": _vit, "vit_with_patch_merger.ViT": {**_vit, "patch_merge_num_tokens": 4}, "simple_vit_with_fft.SimpleViT": {**_vit, "freq_patch_size": 8}, "local_vit.LocalViT": _vit, "rvt.RvT": _vit,
-       "cct.CCT": {"img_size": 32, "embedding_dim": 32, "n_conv_layers": 1, "num_layers": 2, "num_heads": 4, "mlp_ratio": 2.0, "num_classes": 10}, "pit.PiT": {**_vit, "depth": (1, 1)}, "crossformer.CrossFormer": {"num_classes": 10, "dim": (16, 32, 32, 32), "depth":
+       "simple_vit_with_qk_norm.SimpleViT": _vit, "vit_with_patch_merger.ViT": {**_vit, "patch_merge_num_tokens": 4}, "simple_vit_with_fft.SimpleViT": {**_vit, "freq_patch_size": 8}, "rvt.RvT": _vit,
+       "cct.CCT": {"img_size": 32, "embedding_dim": 32, "n_conv_layers": 1, "num_layers": 2, "num_heads": 4, "mlp_ratio": 2.0, "num_classes": 10}, "pit.PiT": {**_vit, "depth": (1, 1)}, "crossformer.CrossFormer": {"num_classes": 10, "dim": (32, 32, 32, 32), "depth":
        (1, 1, 1, 1), "global_window_size": (4, 2, 1, 1), "local_window_size": 2, "cross_embed_strides": (2, 2, 2, 1)}, "cvt.CvT": {"num_classes": 10}, "twins_svt.TwinsSVT": {"num_classes": 10, "s1_emb_dim": 16, "s2_emb_dim": 16, "s3_emb_dim": 32,
        "s4_emb_dim": 32, "s3_depth": 1, "s1_local_patch_size": 2, "s2_local_patch_size": 2, "s3_local_patch_size": 2, "s4_local_patch_size": 1}, "xcit.XCiT": {**_vit, "cls_depth": 1}, "nest.NesT": {"image_size": 32, "patch_size": 4, "dim": 16, "heads": 2, "num_hierarchies": 2,
        "block_repeats": (1, 1), "num_classes": 10}, "normalized_vit.nViT": {**_vit}}
@@ -518,5 +526,5 @@ VIT = {"vit.ViT": _vit, "simple_vit.SimpleViT": _vit, "deepvit.DeepViT": _vit, "
 
 @several("vit_pytorch", {n: (n, o) for n, o in VIT.items()})
 def vit_pytorch(path, options):
-    size = 64 if path.startswith(("crossformer", "twins", "cvt")) else 32
+    size = 224 if path.startswith("twins") else 128 if path.startswith("crossformer") else 64 if path.startswith("cvt") else 32
     return at("vit_pytorch", path)(**options), images((size, size))
