@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ir/infer_int.h"
+#include "ir/winograd.h"
 
 /* The spatial attributes of a window op, defaults filled in. */
 struct window {
@@ -140,10 +141,10 @@ INFER(winograd)
 {
     ir_type x = infer_tensor(ctx, n, 0), u = infer_tensor(ctx, n, 1);
     const struct ir_attr *shape = x ? infer_list(ctx, n, IR_ATTR_shape, 2) : NULL;
+    struct ir_winograd w;
     if (!x || !u || !shape || !infer_list(ctx, n, IR_ATTR_before, 2))
         return false;
-    if (x->rank != 4 || u->rank != 3 || (!ir_is_value(u->dim[0], 36) && !ir_is_value(u->dim[0], 16)) ||
-        !infer_merge(ctx, x->dim[1], u->dim[1]))
+    if (x->rank != 4 || u->rank != 3 || !ir_winograd_of(n, 0, &w) || !infer_merge(ctx, x->dim[1], u->dim[1]))
         return infer_fail(ctx, n, "%s does not fit transformed weights %s", ir_type_text(ctx, x), ir_type_text(ctx, u));
     ir_expr dims[4] = {x->dim[0], u->dim[2], shape->exprs[0], shape->exprs[1]};
     return check_bias(ctx, n, dims[1]) && infer_set(ctx, n, 0, x->dtype, 4, dims);

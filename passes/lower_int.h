@@ -11,7 +11,7 @@
  *   steps.c    blocks -> plan steps; buffers; control flow; symbols bound while running
  *   attention.c  the kernel of attention
  *   sort.c     the kernel of sort
- *   winograd.c  the kernel of a convolution by F(4x4, 3x3) or F(2x2, 3x3)
+ *   winograd.c  the kernel of a convolution by Winograd's algorithm
  *   part.c     buffers that are parts of a concat's
  *   update.c   concats that overwrite a part of a state variable's value
  *   scan.c     what loops collect, stored in place

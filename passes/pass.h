@@ -38,7 +38,7 @@ struct pass_picks { int n; const struct pass_pick *at; };
 struct pass_memory { const char *name; bool shared; };
 /* What a machine is asked about a convolution. */
 enum pass_window {
-    PASS_WINDOW_TILE,     /* 3x3, constant weights: results along an axis of a tile by Winograd's algorithm, 4 or 2 */
+    PASS_WINDOW_TILE,     /* results along an axis of a tile by Winograd's algorithm; 0: directly */
     PASS_WINDOW_CHANNELS, /* groups of few, constant f32 weights: how many, by zeros between what were groups */
     PASS_WINDOW_PADDED,   /* with padding: does x get its zeros once, in a tensor of its own? */
     PASS_WINDOW_GATHERED  /* steps over points: is x gathered into a tensor of its own? */
@@ -112,8 +112,6 @@ bool pass_fuse(const struct pass_machine *m, struct ir_ctx *ctx, const struct pa
 
 /* Has the convolution any padding? */
 bool pass_is_padded(const struct ir_node *n);
-/* Is it a convolution of the form that Winograd's algorithm is for, but for its types? */
-bool pass_is_plain_3x3(const struct ir_node *n);
 
 /* The kernel with inner dim `dim` cut in that many pieces, a power of two; its partial operands stand behind the
  * others. NULL: it can't be cut so. The pass `split` does it where it pays; for tests. */

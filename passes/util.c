@@ -147,22 +147,6 @@ uint64_t pass_hash_attrs(const struct ir_node *n)
     return h;
 }
 
-static bool all_ones(const struct ir_attr *a)
-{
-    for (int i = 0; a && i < a->n; i++)
-        if (a->ints[i] != 1)
-            return false;
-    return true;
-}
-
-bool pass_is_plain_3x3(const struct ir_node *n)
-{
-    ir_type w = n->op == IR_conv && n->nin > 1 ? n->in[1].value->type : NULL;
-    return w && w->rank == 4 && ir_is_value(w->dim[2], 3) && ir_is_value(w->dim[3], 3) &&
-           ir_get_i(n, IR_ATTR_groups, 1) == 1 && all_ones(ir_attr(n, IR_ATTR_strides)) &&
-           all_ones(ir_attr(n, IR_ATTR_dilations));
-}
-
 bool pass_begin_if(struct ir_builder *b, struct ir_value *condition, int n, const ir_type *types, struct pass_if *out)
 {
     out->node = ir_build_typed(b, IR_if, 1, &condition, IR_ATTRS(ir_attr_types(IR_ATTR_types, n, types)), n, types);

@@ -4,6 +4,7 @@
  * convolutions and pools with 16 channels innermost, their weights to match.
  */
 #include "compiler/cpu/cpu_int.h"
+#include "ir/winograd.h"
 
 #define BLOCK 16 /* channels; one AVX-512 vector of floats, two of AVX2, four of SSE */
 
@@ -186,6 +187,7 @@ static bool bytes_product(const struct pass_machine *m, const struct ir_node *n)
 bool cpu_bytes_cost(const struct pass_machine *m, const struct ir_node *n, double *bytes, double *floats)
 {
     const struct cpu_machine *cpu = (const struct cpu_machine *)m;
+    struct ir_winograd form;
     double lanes = (double)cpu->emit.vector_bytes / 4, gain = cpu->multiplies_bytes ? 3.3 : 1.55;
     if ((n->op != IR_conv && n->op != IR_matmul) || !bytes_product(m, n))
         return false;
@@ -193,7 +195,7 @@ bool cpu_bytes_cost(const struct pass_machine *m, const struct ir_node *n, doubl
     if (n->op == IR_conv && ir_get_i(n, IR_ATTR_groups, 1) > 1 && dim_of(n, 1, 1) == 1)
         gain = cpu->multiplies_bytes ? 1.4 : 0.9;
     *bytes = direct / gain + results * 12 / 4;
-    *floats = (pass_is_plain_3x3(n) ? cpu_winograd_cycles(m, n) : direct) + results * 3 / 4;
+    *floats = (ir_winograd_of(n, 2, &form) ? cpu_winograd_cycles(m, n) : direct) + results * 3 / 4;
     return true;
 }
 

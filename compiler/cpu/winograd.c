@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * winograd.c - convolutions by F(4x4, 3x3) and F(2x2, 3x3): kernels that passes/kernel/winograd.c makes.
+ * winograd.c - convolutions by Winograd's algorithm: kernels that passes/kernel/winograd.c makes.
  *
- * A tile of the launch is some of the tiles (4 x 4 or 2 x 2 results) of one image, all their channels or some blocks of
+ * A tile of the launch is some of the tiles (2 x 2 to 4 x 4 results) of one image, all their channels or some blocks of
  * output channels:
  *
  *     for tiles, input blocks:  v[tile][frequency][channel] = transform      lanes are channels
  *     for panels of 32 output channels:
- *       for 36 or 16 frequencies, blocks of mr tiles:  m[half][tile][frequency][16] = v u      register tiles, as in
+ *       for 16 to 121 frequencies, blocks of mr tiles:  m[half][tile][frequency][16] = v u      register tiles, as in
  *       contract_micro.c for halves, tiles:  transform back, epilogue, store
  *
  * The stages' bodies are emitted as they stand, with their row buffers moved to the tile's place. As many tiles are
@@ -16,6 +16,7 @@
  */
 #include "compiler/cpu/emit_int.h"
 #include "base/mutant.h"
+#include "ir/winograd.h"
 
 enum { PANEL = 32, BLOCK = 16, LINE = 16 }; /* elements */
 enum { FAR = 2 << 20 };                     /* bytes; measured with second caches of 1 MB */
@@ -57,26 +58,28 @@ static int by_lane(const struct cpu_machine *m)
 
 /* -- What pays ------------------------------------------------------------------------------------------ */
 
-/* Cycles of a convolution by tiles of side x side elements, or directly (3): products at two vectors a cycle while
- * weights come at four bytes a cycle; and what the transforms of a vector of a tile's channels take. Within a fifth of
- * what was measured on layers of 64 to 512 channels, images of 7 to 224 pixels. */
-static double cost(const struct pass_machine *m, const struct ir_node *n, int side)
+/* Cycles of a convolution by tiles of that form, or directly (NULL): products at two vectors a cycle while weights come
+ * at eight bytes a cycle, many at four (two threads share the memory), and such as the second cache does not hold are
+ * waited for in part; and what the transforms of a vector of a tile's channels take. Within a fifth of what was
+ * measured on layers of 64 to 512 channels, images of 7 to 224 pixels. */
+static double cost(const struct pass_machine *m, const struct ir_node *n, const struct ir_winograd *w)
 {
-    ir_type x = n->in[0].value->type, y = n->out[0]->type;
-    int results = side - 2;
-    int64_t images = ir_const_or(x->dim[0], 1), c = ir_const_or(x->dim[1], 0), o = ir_const_or(y->dim[1], 0);
+    ir_type x = n->in[0].value->type, u = n->in[1].value->type, y = n->out[0]->type;
+    int results = w ? w->results : 1;
+    int64_t images = ir_const_or(x->dim[0], 1), c = ir_const_or(u->dim[1], 0), o = ir_const_or(y->dim[1], 0);
     int64_t down = (ir_const_or(y->dim[2], CPU_IMAGE_GUESS) + results - 1) / results,
-            across = (ir_const_or(y->dim[3], CPU_IMAGE_GUESS) + results - 1) / results;
-    double vector = (double)((const struct cpu_machine *)m)->emit.vector_bytes / 4,
-           tiles = (double)(images * down * across);
-    double pairs = (double)side * side * (double)c * (double)o, products = pairs * tiles / (2 * vector),
-           fetch = pairs * (double)images,
-           transforms = side == 6   ? 210
-                        : side == 4 ? 80
-                                    : 0;
+            across = (ir_const_or(y->dim[3], CPU_IMAGE_GUESS) + results - 1) / results,
+            points = w ? (int64_t)w->points * w->points : ir_const_or(u->dim[2], 1) * ir_const_or(u->dim[3], 1);
+    const struct cpu_machine *cpu = (const struct cpu_machine *)m;
+    double vector = (double)cpu->emit.vector_bytes / 4, tiles = (double)(images * down * across);
+    double pairs = (double)points * (double)c * (double)o, products = pairs * tiles / (2 * vector),
+           fetch = pairs * (double)images / (pairs * 4 > 8. * (double)cpu->l2 ? 1 : 2),
+           waits = pairs * 4 > (double)cpu->l2 ? pairs / 4 : 0,
+           transforms = w ? (points > 16 ? 5.8 : 5) * (double)points : 0;
     /* Weights that change are transformed in each run: written, put into panels. */
-    double weights = side > 3 && !ir_const_of(n->in[1].value) ? 3 * pairs / vector : 0;
-    return (products > fetch ? products : fetch) + transforms * tiles * (double)(c + o) / vector + weights;
+    double weights = w && !ir_const_of(n->in[1].value) ? 3 * pairs / vector : 0;
+    c *= ir_get_i(n, IR_ATTR_groups, 1);
+    return (products > fetch ? products : fetch) + waits + transforms * tiles * (double)(c + o) / vector + weights;
 }
 
 /* By how much the direct way is faster on operands of that type than on floats. */
@@ -86,21 +89,43 @@ static double gain_of(const struct pass_machine *m, enum tcc_dtype d)
     return pairs ? CPU_BF16_GAIN : tcc_small_float(d) ? CPU_F16_GAIN : 1;
 }
 
-/* F(4x4, 3x3) has the larger error: it must be worth it. */
+/* Tiles of more results have the larger errors: those of 4 must gain a tenth on those of 2. */
+static double chosen(const struct pass_machine *m, const struct ir_node *n, int *results)
+{
+    struct ir_winograd w;
+    double direct = cost(m, n, NULL) / gain_of(m, (enum tcc_dtype)n->in[0].value->type->dtype), least = 0.8 * direct,
+           two = direct;
+    *results = 0;
+    for (int i = 2; i <= 4; i++) {
+        double cycles = ir_winograd_of(n, i, &w) ? cost(m, n, &w) : direct;
+        two = i == 2 ? cycles : two;
+        if (cycles >= least || (i == 4 && cycles >= 0.9 * two))
+            continue;
+        *results = i;
+        least = cycles;
+    }
+    return *results ? least : direct;
+}
+
 int cpu_winograd(const struct pass_machine *m, const struct ir_node *n)
 {
+    enum { MOST_GROUPS = 4 }; /* kernels, for each of which threads meet */
+    struct ir_winograd w;
     ir_type x = n->in[0].value->type, y = n->out[0]->type;
+    int64_t groups = ir_get_i(n, IR_ATTR_groups, 1), each = BLOCK * groups;
     int64_t c = ir_const_or(x->dim[1], 0), o = ir_const_or(y->dim[1], 0);
-    if (c < BLOCK || o < BLOCK || c % BLOCK || o % BLOCK || ir_const_or(y->dim[2], CPU_IMAGE_GUESS) < 4 ||
-        ir_const_or(y->dim[3], CPU_IMAGE_GUESS) < 4)
+    int results;
+    if (!ir_winograd_of(n, 2, &w) || groups > MOST_GROUPS || c < each || o < each || c % each || o % each ||
+        ir_const_or(y->dim[2], CPU_IMAGE_GUESS) < 4 || ir_const_or(y->dim[3], CPU_IMAGE_GUESS) < 4)
         return 0;
-    double direct = cost(m, n, 3) / gain_of(m, (enum tcc_dtype)x->dtype), four = cost(m, n, 6), two = cost(m, n, 4);
-    return four < 0.8 * direct && four < 0.9 * two ? 4 : two < 0.8 * direct ? 2 : 0;
+    chosen(m, n, &results);
+    return results;
 }
 
 double cpu_winograd_cycles(const struct pass_machine *m, const struct ir_node *n)
 {
-    return cost(m, n, cpu_winograd(m, n) + (cpu_winograd(m, n) ? 2 : 3));
+    int results;
+    return cpu_winograd(m, n) ? chosen(m, n, &results) : cost(m, n, NULL);
 }
 
 /* Tiles of a register tile's rows at most. */
@@ -471,6 +496,19 @@ static void transform_out(struct wg *g, LLVMValueRef ob, LLVMValueRef end)
     }
 }
 
+/* Of an image, as far as its sizes are known. */
+static int64_t image_bytes(const struct wg *g)
+{
+    const struct kn_stage *s = &g->k->stages[g->r.take];
+    int64_t bytes = 0;
+    for (int i = s->first; i < s->last && !bytes; i++) {
+        const struct kn_operand *o = &g->k->operands[g->k->insns[i].operand];
+        if (g->k->insns[i].code == KN_LOAD && o->use != KN_LOCAL && o->rank == 4)
+            bytes = ir_const_or(o->dims[2], 0) * ir_const_or(o->dims[3], 0) * g->channels * 4;
+    }
+    return bytes;
+}
+
 static void emit_winograd(struct em *e)
 {
     struct wg g;
@@ -480,8 +518,7 @@ static void emit_winograd(struct em *e)
         return; /* cannot be: its schedule said that it can */
     g.e = e;
     g.room = e->k->schedule.tile[g.r.tile] + 16;
-    int64_t tiles = ir_const_or(e->k->dims[g.r.tile].extent, 0), points = g.frequencies == 36 ? 16 : 4;
-    g.from_far = tiles * points * g.channels * 4 > FAR;
+    g.from_far = image_bytes(&g) > FAR;
     g.scratch = e->scratch;
     em_tiles_begin(e, &t);
     for (int i = 0; i < em_nouter(e->k); i++)

@@ -91,7 +91,7 @@ enum kn_role_kind { KN_ROLE_DIM, KN_ROLE_DIMS, KN_ROLE_INSN, KN_ROLE_STAGE, KN_R
     R(INSN, sum, [2])       /* by ds, by p; none: not wanted */                                                       \
     R(STAGE, last, [2])     /* that store them */
 
-/* A 3x3 convolution in tiles, by Winograd: passes/kernel/winograd.c draws the kernel. */
+/* A convolution in tiles, by Winograd: passes/kernel/winograd.c draws the kernel. */
 #define KN_WINOGRAD_ROLES(R)                                                                                          \
     R(DIM, image, )                                                                                                   \
     R(DIM, tile, )          /* of an image, row by row */                                                             \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * winograd.c - a 3x3 convolution of stride 1 by Winograd's F(4x4, 3x3) or F(2x2, 3x3) (Lavin and Gray, 2016): a tile of
- * 4 x 4 results takes 6 x 6 elements of each input channel, transformed; 36 products with transformed weights, summed
- * over the channels; and a transform back. With tiles of 2 x 2 results these are 4 x 4 elements and 16 products.
+ * winograd.c - a convolution by Winograd's algorithm (ir/winograd.h). By F(4x4, 3x3) a tile of 4 x 4 results takes 6 x
+ * 6 elements of each input channel, transformed; 36 products with transformed weights, summed over the channels; and a
+ * transform back. With tiles of 2 x 2 results these are 4 x 4 elements and 16 products.
  *
  *   outer n, t (of the image's tiles, row by row), ob, ol (channel ob * 16 + ol); inner ib, il (channel ib * 16 + il),
  *   z < 36
@@ -12,8 +12,11 @@
  *   stage ()                  y = A' m A; bias, epilogue and store of the 16 results
  */
 #include "passes/lower_int.h"
+#include "ir/winograd.h"
 
-enum { BLOCK = 16, MOST = 6 };
+#include <string.h>
+
+enum { BLOCK = 16, MOST = IR_WINOGRAD_MOST, POINTS = IR_WINOGRAD_POINTS };
 
 static int scalar(struct kb *k, int stage, enum ir_op op, int a, int b)
 {
@@ -26,50 +29,124 @@ static int times(struct kb *k, int stage, double c, int a)
     return scalar(k, stage, IR_mul, a, kb_const(k, stage, TCC_F32, c, 0));
 }
 
-/* B' x, for points 0, 1, -1, infinity. The four lie `step` apart. */
-static void transform_in_4(struct kb *k, int s, int *x, int step)
+/* Does a point's negative one stand behind it? */
+static bool paired(int point, int points)
 {
-    int x0 = x[0], x1 = x[step], x2 = x[2 * step], x3 = x[3 * step];
-    x[0] = scalar(k, s, IR_sub, x0, x2);
-    x[step] = scalar(k, s, IR_add, x1, x2);
-    x[2 * step] = scalar(k, s, IR_sub, x2, x1);
-    x[3 * step] = scalar(k, s, IR_sub, x1, x3);
+    return point > 0 && point + 2 < points;
 }
 
-/* A' m: four become two. */
-static void transform_out_4(struct kb *k, int s, int *m, int step)
+/* The polynomial that is 0 at the phase's points but infinity and those from `but` to below `end`: its degree; `c` has
+ * its coefficients, the highest one is 1. */
+static int vanishing(int points, int but, int end, double *c)
 {
-    int even = scalar(k, s, IR_add, m[step], m[2 * step]), odd = scalar(k, s, IR_sub, m[step], m[2 * step]);
-    m[0] = scalar(k, s, IR_add, m[0], even);
-    m[step] = scalar(k, s, IR_sub, odd, m[3 * step]);
+    int degree = 0;
+    c[0] = 1;
+    for (int i = 0; i < points - 1; i++) {
+        if (i >= but && i < end)
+            continue;
+        c[degree + 1] = c[degree];
+        for (int k = degree; k > 0; k--)
+            c[k] = c[k - 1] - ir_winograd_at[i] * c[k];
+        c[0] *= -ir_winograd_at[i];
+        degree++;
+    }
+    return degree;
 }
 
-/* B' x, for points 0, 1, -1, 2, -2, infinity. */
-static void transform_in_6(struct kb *k, int s, int *x, int step)
+/* The sum of c[k] x[k], from the highest one down. */
+static int combined(struct kb *k, int s, int degree, const double *c, const int *x)
 {
-    int x0 = x[0], x1 = x[step], x2 = x[2 * step], x3 = x[3 * step], x4 = x[4 * step], x5 = x[5 * step];
-    int a = scalar(k, s, IR_sub, x4, times(k, s, 4, x2)), b = scalar(k, s, IR_sub, x3, times(k, s, 4, x1));
-    int c = scalar(k, s, IR_sub, x4, x2), d = times(k, s, 2, scalar(k, s, IR_sub, x3, x1));
-    int right = times(k, s, 4, x0);
-    x[0] = scalar(k, s, IR_add, scalar(k, s, IR_sub, x4, times(k, s, 5, x2)), right);
-    x[step] = scalar(k, s, IR_add, a, b);
-    x[2 * step] = scalar(k, s, IR_sub, a, b);
-    x[3 * step] = scalar(k, s, IR_add, c, d);
-    x[4 * step] = scalar(k, s, IR_sub, c, d);
-    int second = times(k, s, 4, x1);
-    x[5 * step] = scalar(k, s, IR_add, scalar(k, s, IR_sub, x5, times(k, s, 5, x3)), second);
+    int sum = x[degree];
+    for (int i = degree - 1; i >= 0; i--) {
+        if (c[i] == 0)
+            continue;
+        int scaled = c[i] == 1 || c[i] == -1 ? x[i] : times(k, s, c[i] < 0 ? -c[i] : c[i], x[i]);
+        sum = scalar(k, s, c[i] < 0 ? IR_sub : IR_add, sum, scaled);
+    }
+    return sum;
 }
 
-/* A' m: six become four. */
-static void transform_out_6(struct kb *k, int s, int *m, int step)
+/* What a phase's elements x give at its points. Of a pair the even and the odd part are worked out once. */
+static void at_points(struct kb *k, int s, int points, const int *x, int *out)
 {
-    int m0 = m[0], m1 = m[step], m2 = m[2 * step], m3 = m[3 * step], m4 = m[4 * step], m5 = m[5 * step];
-    int even = scalar(k, s, IR_add, m1, m2), odd = scalar(k, s, IR_sub, m1, m2);
-    int even2 = scalar(k, s, IR_add, m3, m4), odd2 = scalar(k, s, IR_sub, m3, m4);
-    m[0] = scalar(k, s, IR_add, scalar(k, s, IR_add, m0, even), even2);
-    m[step] = scalar(k, s, IR_add, odd, times(k, s, 2, odd2));
-    m[2 * step] = scalar(k, s, IR_add, even, times(k, s, 4, even2));
-    m[3 * step] = scalar(k, s, IR_add, scalar(k, s, IR_add, odd, times(k, s, 8, odd2)), m5);
+    double c[POINTS + 1];
+    for (int i = 0; i < points - 1; i++) {
+        bool two = paired(i, points);
+        int degree = vanishing(points, i, i + 1 + two, c), even = two ? combined(k, s, degree, c, x + 1) : -1;
+        out[i] = combined(k, s, degree, c, x);
+        if (!two)
+            continue;
+        int odd = ir_winograd_at[i] == 1 ? out[i] : times(k, s, ir_winograd_at[i], out[i]);
+        out[i] = scalar(k, s, IR_add, even, odd);
+        out[++i] = scalar(k, s, IR_sub, even, odd);
+    }
+    out[points - 1] = combined(k, s, vanishing(points, 0, 0, c), c, x);
+}
+
+/* B' x: elements `step` apart become products' factors. */
+static void transform_in(struct kb *k, int s, const struct ir_winograd *w, int *x, int step)
+{
+    int element[MOST], out[MOST];
+    for (int phase = 0; phase < w->stride; phase++) {
+        struct ir_winograd_phase p = ir_winograd_phase(w, phase);
+        for (int i = 0; i < p.points; i++)
+            element[i] = x[(i * w->stride + phase) * step];
+        if (p.taps > 1)
+            at_points(k, s, p.points, element, out + p.first);
+        else
+            memcpy(out + p.first, element, (size_t)p.points * sizeof *out);
+    }
+    for (int i = 0; i < w->points; i++)
+        x[i * step] = out[i];
+}
+
+/* sum + scale * x; sum -1: none yet. */
+static int added(struct kb *k, int s, int sum, double scale, int x)
+{
+    int scaled = scale == 1 ? x : times(k, s, scale, x);
+    return sum < 0 ? scaled : scalar(k, s, IR_add, sum, scaled);
+}
+
+/* What a phase's products m give to result i; those of a pair are replaced by sum and difference before. */
+static int add_points(struct kb *k, int s, const struct ir_winograd_phase *p, int results, int i, int sum, const int *m)
+{
+    if (p->taps == 1)
+        return added(k, s, sum, 1, m[i]);
+    for (int at = 0; at < p->points - 1; at++) {
+        bool two = paired(at, p->points);
+        double power = 1;
+        for (int e = 0; e < i; e++)
+            power *= ir_winograd_at[at];
+        if (power != 0)
+            sum = added(k, s, sum, power, m[at + (two && i % 2)]);
+        at += two;
+    }
+    return i == results - 1 ? added(k, s, sum, 1, m[p->points - 1]) : sum;
+}
+
+/* A' m: products `step` apart become results. */
+static void transform_out(struct kb *k, int s, const struct ir_winograd *w, int *m, int step)
+{
+    int product[MOST], out[MOST];
+    for (int i = 0; i < w->points; i++)
+        product[i] = m[i * step];
+    for (int phase = 0; phase < w->stride; phase++) {
+        struct ir_winograd_phase p = ir_winograd_phase(w, phase);
+        for (int i = 1; p.taps > 1 && paired(i, p.points); i += 2) {
+            int *pair = product + p.first + i, difference = scalar(k, s, IR_sub, pair[0], pair[1]);
+            pair[0] = scalar(k, s, IR_add, pair[0], pair[1]);
+            pair[1] = difference;
+        }
+    }
+    for (int i = 0; i < w->results; i++) {
+        out[i] = -1;
+        for (int phase = 0; phase < w->stride; phase++) {
+            struct ir_winograd_phase p = ir_winograd_phase(w, phase);
+            out[i] = add_points(k, s, &p, w->results, i, out[i], product + p.first);
+        }
+    }
+    for (int i = 0; i < w->results; i++)
+        m[i * step] = out[i];
 }
 
 static int temp(struct kb *k, const char *name, int64_t n, ir_expr channels)
@@ -100,7 +177,7 @@ static int temp_access(struct kb *k, int stage, int operand, ir_expr z, ir_expr 
 
 struct tile {
     const struct ir_node *n;
-    int side, results;               /* elements and results along an axis */
+    struct ir_winograd w;
     ir_expr image, y, x, in, out, z; /* first row and column of the tile's results; channels; frequency */
     uint32_t in_dims, z_dim;
 };
@@ -108,25 +185,25 @@ struct tile {
 static void take_tile(struct kb *k, struct tile *t)
 {
     const struct ir_attr *before = ir_attr(t->n, IR_ATTR_before);
-    struct ir_value *x = t->n->in[0].value;
-    void (*transform)(struct kb *, int, int *, int) = t->side == 6 ? transform_in_6 : transform_in_4;
+    struct ir_value *image = t->n->in[0].value;
+    ir_expr y = ir_sub(k->ctx, ir_mulc(k->ctx, t->y, t->w.stride), before->exprs[0]),
+            x = ir_sub(k->ctx, ir_mulc(k->ctx, t->x, t->w.stride), before->exprs[1]);
     struct kn_winograd *w = &k->roles.winograd;
-    int stage = w->take = kb_stage_new(k, 0), side = t->side, d[MOST * MOST];
+    int stage = w->take = kb_stage_new(k, 0), side = t->w.points, d[MOST * MOST];
     k->stages.at[stage].repeat = t->in_dims;
     for (int i = 0; i < side * side; i++) {
-        ir_expr at[4] = {t->image, t->in, ir_addc(k->ctx, ir_sub(k->ctx, t->y, before->exprs[0]), i / side),
-                         ir_addc(k->ctx, ir_sub(k->ctx, t->x, before->exprs[1]), i % side)};
+        ir_expr at[4] = {t->image, t->in, ir_addc(k->ctx, y, i / side), ir_addc(k->ctx, x, i % side)};
         struct kn_guard inside[2];
         for (int j = 0; j < 2; j++)
-            inside[j] = (struct kn_guard){at[2 + j], ir_const(k->ctx, 0), x->type->dim[2 + j]};
+            inside[j] = (struct kn_guard){at[2 + j], ir_const(k->ctx, 0), image->type->dim[2 + j]};
         int saved = kb_push_guards(k, 2, inside);
-        d[i] = lw_operand(k, stage, x, at, TCC_F32);
+        d[i] = lw_operand(k, stage, image, at, TCC_F32);
         k->guards = saved;
     }
     for (int i = 0; i < side; i++)
-        transform(k, stage, d + i, side);
+        transform_in(k, stage, &t->w, d + i, side);
     for (int i = 0; i < side; i++)
-        transform(k, stage, d + i * side, 1);
+        transform_in(k, stage, &t->w, d + i * side, 1);
     for (int i = 0; i < side * side; i++)
         temp_access(k, stage, w->v, ir_const(k->ctx, i), t->in, d[i]);
     kb_stage_end(k, stage);
@@ -153,7 +230,8 @@ static void multiply(struct kb *k, struct tile *t)
 static void give_result(struct kb *k, const struct lw_group *g, const struct tile *t, int stage, int i, int id)
 {
     struct ir_value *v = g->anchor->out[0];
-    ir_expr idx[4] = {t->image, t->out, ir_addc(k->ctx, t->y, i / t->results), ir_addc(k->ctx, t->x, i % t->results)},
+    ir_expr idx[4] = {t->image, t->out, ir_addc(k->ctx, t->y, i / t->w.results),
+                      ir_addc(k->ctx, t->x, i % t->w.results)},
             at[TCC_MAX_RANK];
     struct kn_guard inside[2];
     for (int j = 0; j < 2; j++)
@@ -177,17 +255,16 @@ static void give_result(struct kb *k, const struct lw_group *g, const struct til
 /* Transforms the sums back and gives the results. */
 static void finish(struct kb *k, const struct lw_group *g, const struct tile *t)
 {
-    void (*transform)(struct kb *, int, int *, int) = t->side == 6 ? transform_out_6 : transform_out_4;
     struct kn_winograd *w = &k->roles.winograd;
-    int stage = w->give = kb_stage_new(k, 0), side = t->side, m[MOST * MOST];
+    int stage = w->give = kb_stage_new(k, 0), side = t->w.points, m[MOST * MOST];
     for (int i = 0; i < side * side; i++)
         m[i] = temp_access(k, stage, w->m, ir_const(k->ctx, i), NULL, -1);
     for (int i = 0; i < side; i++)
-        transform(k, stage, m + i, side);
-    for (int i = 0; i < t->results; i++)
-        transform(k, stage, m + i * side, 1);
-    for (int i = 0; i < t->results * t->results; i++)
-        give_result(k, g, t, stage, i, m[i / t->results * side + i % t->results]);
+        transform_out(k, stage, &t->w, m + i, side);
+    for (int i = 0; i < t->w.results; i++)
+        transform_out(k, stage, &t->w, m + i * side, 1);
+    for (int i = 0; i < t->w.results * t->w.results; i++)
+        give_result(k, g, t, stage, i, m[i / t->w.results * side + i % t->w.results]);
     kb_stage_end(k, stage);
 }
 
@@ -195,9 +272,9 @@ bool lw_build_winograd(struct kb *k, struct lw_group *g)
 {
     struct tile t = {.n = g->anchor};
     ir_type x = t.n->in[0].value->type, u = t.n->in[1].value->type, y = t.n->out[0]->type;
-    t.side = ir_is_value(u->dim[0], 36) ? 6 : 4;
-    t.results = t.side - 2;
-    ir_expr block = ir_const(k->ctx, BLOCK), results = ir_const(k->ctx, t.results), extents[4], var[4];
+    if (!ir_winograd_of(t.n, 0, &t.w))
+        return false; /* cannot be: its type was inferred */
+    ir_expr block = ir_const(k->ctx, BLOCK), results = ir_const(k->ctx, t.w.results), extents[4], var[4];
     ir_expr across = ir_ceildiv(k->ctx, y->dim[3], results);
     extents[0] = y->dim[0];
     extents[1] = ir_mul(k->ctx, ir_ceildiv(k->ctx, y->dim[2], results), across);
@@ -211,8 +288,8 @@ bool lw_build_winograd(struct kb *k, struct lw_group *g)
         var[i] = k->dims.at[*outer[i]].var;
     }
     t.image = ir_is_value(extents[0], 1) ? ir_const(k->ctx, 0) : var[0];
-    t.y = ir_mulc(k->ctx, ir_floordiv(k->ctx, var[1], across), t.results);
-    t.x = ir_mulc(k->ctx, ir_mod(k->ctx, var[1], across), t.results);
+    t.y = ir_mulc(k->ctx, ir_floordiv(k->ctx, var[1], across), t.w.results);
+    t.x = ir_mulc(k->ctx, ir_mod(k->ctx, var[1], across), t.w.results);
     t.out = ir_add(k->ctx, ir_mulc(k->ctx, var[2], BLOCK), var[3]);
     w->in_block = k->dims.n;
     t.in = ir_mulc(k->ctx, lw_inner_dim(k, ir_floordiv(k->ctx, x->dim[1], block), &t.in_dims), BLOCK);
@@ -220,8 +297,8 @@ bool lw_build_winograd(struct kb *k, struct lw_group *g)
     t.in = ir_add(k->ctx, t.in, lw_inner_dim(k, block, &t.in_dims));
     w->frequency = k->dims.n;
     t.z = lw_inner_dim(k, u->dim[0], &t.z_dim);
-    w->v = temp(k, "v", t.side * t.side, x->dim[1]);
-    w->m = temp(k, "m", t.side * t.side, NULL);
+    w->v = temp(k, "v", t.w.points * t.w.points, x->dim[1]);
+    w->m = temp(k, "m", t.w.points * t.w.points, NULL);
     take_tile(k, &t);
     multiply(k, &t);
     finish(k, g, &t);

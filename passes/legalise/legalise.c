@@ -115,95 +115,14 @@ static bool fill_state(struct ir_builder *b, struct ir_node *n)
     return v != NULL;
 }
 
-/* -- Winograd's F(4x4, 3x3) and F(2x2, 3x3) ---------------------------------------------------------------
- * Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2016: 36 products instead of 144 for 16 results,
- * or 16 instead of 36 for 4. Bounded; doc/numerics.md. */
-
-static const double weights_6[6][3] = {{1 / 4., 0, 0},
-                                       {-1 / 6., -1 / 6., -1 / 6.},
-                                       {-1 / 6., 1 / 6., -1 / 6.},
-                                       {1 / 24., 1 / 12., 1 / 6.},
-                                       {1 / 24., -1 / 12., 1 / 6.},
-                                       {0, 0, 1}};
-static const double weights_4[4][3] = {{1, 0, 0}, {.5, .5, .5}, {.5, -.5, .5}, {0, 0, 1}};
-
-static void transform_weights(int side, const double (*g)[3], const float *w, float *u, int64_t step)
+static bool winograd(struct pass_run *r, struct ir_builder *b, struct ir_node *n)
 {
-    double rows[6][3];
-    for (int i = 0; i < side; i++)
-        for (int j = 0; j < 3; j++)
-            rows[i][j] = g[i][0] * w[j] + g[i][1] * w[3 + j] + g[i][2] * w[6 + j];
-    for (int i = 0; i < side; i++)
-        for (int j = 0; j < side; j++)
-            u[(i * side + j) * step] = (float)(rows[i][0] * g[j][0] + rows[i][1] * g[j][1] + rows[i][2] * g[j][2]);
-}
-
-static bool of_floats(const struct ir_node *n)
-{
-    return n->in[0].value->type->dtype == TCC_F32 && n->in[1].value->type->dtype == TCC_F32 &&
-           n->out[0]->type->dtype == TCC_F32;
-}
-
-/* Weights that are there when compiling, transformed: [side * side, in, out]. */
-static struct ir_value *transformed_now(struct ir_builder *b, const struct ir_tensor *w, int side)
-{
-    int64_t out = w->dims[0], in = w->dims[1], dims[3] = {side * side, in, out};
-    struct ir_tensor *u = ir_tensor_new(TCC_F32, 3, dims);
-    if (!u)
-        ir_no_memory(b->ctx);
-    for (int64_t o = 0; o < out; o++)
-        for (int64_t i = 0; i < in; i++) {
-            float taps[9];
-            for (int t = 0; t < 9; t++) /* weights in a model's file may lie at any address */
-                memcpy(&taps[t], ir_tensor_at(w, (o * in + i) * 9 + t), sizeof taps[t]);
-            transform_weights(side, side == 6 ? weights_6 : weights_4, taps, (float *)u->data + i * out + o, in * out);
-        }
-    return ir_constant(b, u);
-}
-
-/* Weights that are trained, transformed in each run: a product of the matrix that does so, of 9 columns, and the taps,
- * for all channels. */
-static struct ir_value *transformed_later(struct ir_builder *b, struct ir_value *w, int side)
-{
-    static const int64_t taps_first[] = {2, 3, 1, 0};
-    const double(*g)[3] = side == 6 ? weights_6 : weights_4;
-    int64_t dims[2] = {side * side, 9};
-    ir_expr in = w->type->dim[1], out = w->type->dim[0], rows = ir_const(b->ctx, side * side);
-    ir_expr flat[] = {ir_const(b->ctx, 9), ir_mul(b->ctx, in, out)}, full[] = {rows, in, out};
-    struct ir_tensor *t = ir_tensor_new(TCC_F32, 2, dims);
-    if (!t)
-        ir_no_memory(b->ctx);
-    for (int i = 0; i < side * side; i++)
-        for (int tap = 0; tap < 9; tap++)
-            ((float *)t->data)[i * 9 + tap] = (float)(g[i / side][tap / 3] * g[i % side][tap % 3]);
-    struct ir_value *by[2] = {ir_constant(b, t), NULL};
-    by[1] = ir_build1(b, IR_transpose, 1, &w, IR_ATTRS(ir_attr_ints(IR_ATTR_perm, 4, taps_first)));
-    by[1] = by[0] && by[1] ? ir_reshape_to(b, by[1], 2, flat) : NULL;
-    struct ir_value *u = by[1] ? ir_build1(b, IR_matmul, 2, by, NULL) : NULL;
-    return u ? ir_reshape_to(b, u, 3, full) : NULL;
-}
-
-static bool winograd(struct ir_builder *b, struct ir_node *n, int side)
-{
-    struct ir_value *w = n->in[1].value;
-    struct ir_value *u = ir_const_of(w) ? transformed_now(b, ir_const_of(w), side) : transformed_later(b, w, side);
-    if (!u)
+    struct ir_value *v;
+    if (!legalise_winograd(r, b, n, &v))
         return false;
-    struct ir_value *args[3] = {n->in[0].value, u, n->nin > 2 ? n->in[2].value : NULL};
-    const struct ir_attr *before = ir_attr(n, IR_ATTR_before);
-    struct ir_node *with = ir_build(b, IR_winograd, args[2] ? 3 : 2, args,
-                                    IR_ATTRS(ir_attr_exprs(IR_ATTR_before, 2, before->exprs),
-                                             ir_attr_exprs(IR_ATTR_shape, 2, n->out[0]->type->dim + 2)));
-    if (with)
-        replace(n, with);
-    return with != NULL;
-}
-
-/* Results along an axis of a tile; 0: directly. */
-static int winograd_tile(struct pass_run *r, const struct ir_node *n)
-{
-    bool may = pass_opts(r)->level > 0 && pass_bounded(r) && pass_is_plain_3x3(n) && of_floats(n);
-    return may ? (int)legalise_window(r, n, PASS_WINDOW_TILE) : 0;
+    if (v)
+        replace(n, v->def);
+    return true;
 }
 
 /* -- Groups of few channels ------------------------------------------------------------------------------------
@@ -292,8 +211,8 @@ static bool legalise_block(struct pass_run *r, struct ir_func *f, struct ir_bloc
             continue;
         else if (narrow_groups(r, n))
             ok = widen_groups(&b, n, narrow_groups(r, n));
-        else if (winograd_tile(r, n))
-            ok = winograd(&b, n, winograd_tile(r, n) + 2);
+        else
+            ok = winograd(r, &b, n);
         if (!ok)
             return false;
     }

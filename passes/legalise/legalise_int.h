@@ -37,6 +37,9 @@ struct ir_value *legalise_padding(struct pass_run *r, struct ir_builder *b, cons
  * before. */
 struct ir_value *legalise_strided(struct pass_run *r, struct ir_builder *b, const struct ir_node *n);
 
+/* winograd.c: a convolution by Winograd's algorithm, where that pays; *v NULL: it stays. False after a diagnostic. */
+bool legalise_winograd(struct pass_run *r, struct ir_builder *b, const struct ir_node *n, struct ir_value **v);
+
 /* The numbers of random_uniform or random_normal; NULL: no memory. */
 struct ir_value *legalise_random(struct ir_builder *b, const struct ir_node *n);
 

@@ -289,7 +289,7 @@ static struct ir_node *leave_wide(struct operands *o, struct ir_node *n)
  * fast at? Weights that change stay as they are: their transform would be one more pass over them in each step. */
 static bool by_tiles(const struct operands *o, const struct ir_node *n)
 {
-    return pass_opts(o->run)->level > 0 && pass_bounded(o->run) && pass_is_plain_3x3(n) && small(n->in[0].value) &&
+    return pass_opts(o->run)->level > 0 && n->op == IR_conv && pass_bounded(o->run) && small(n->in[0].value) &&
            ir_const_of(n->in[1].value) && legalise_window(o->run, n, PASS_WINDOW_TILE);
 }
 

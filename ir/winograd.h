@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * winograd.h - Winograd's minimal filtering, as Toom and Cook derive it (Lavin and Gray, "Fast Algorithms for
+ * Convolutional Neural Networks", 2016): m results of a filter of r taps along an axis are m + r - 1 products of what
+ * polynomials of elements and of taps give at as many points, F(m, r). A filter that goes by steps is several, one for
+ * each residue of its taps, over every so manieth element (its phases); F(m, 1) are m products as they stand. Of two
+ * axes each product is one of a point along either.
+ */
+#ifndef TCC_IR_WINOGRAD_H
+#define TCC_IR_WINOGRAD_H
+
+#include "ir/ir.h"
+
+enum { IR_WINOGRAD_MOST = 11, IR_WINOGRAD_POINTS = 6 }; /* points along an axis: of all phases, of one */
+
+/* Points but the last of a phase, which is infinity: one and its negative side by side. */
+extern const double ir_winograd_at[IR_WINOGRAD_POINTS - 1];
+
+/* Along an axis of a tile. */
+struct ir_winograd {
+    int taps, stride, results, points; /* of all phases; elements, too */
+};
+/* The phase of the taps p, p + stride, ..: how many, its points, the number of the first one. */
+struct ir_winograd_phase { int taps, points, first; };
+
+/* That form, with so many results; false: there is none. */
+bool ir_winograd_make(int taps, int stride, int results, struct ir_winograd *w);
+/* A convolution's (in one or more groups, no dilation), but for its types and channels, or a `winograd` node's; of the
+ * latter `results` is not read. */
+bool ir_winograd_of(const struct ir_node *n, int results, struct ir_winograd *w);
+struct ir_winograd_phase ir_winograd_phase(const struct ir_winograd *w, int phase);
+/* What a point's product takes of a tap, along an axis. */
+double ir_winograd_weight(const struct ir_winograd *w, int point, int tap);
+
+#endif
