@@ -62,7 +62,8 @@ enum {
     NEURON_ERROR = 512,
     NEURON_PARTITIONS = 128, NEURON_PSUM_BYTES = 16384, NEURON_BANK_BYTES = 2048,      /* of a partition */
     NEURON_LOOPS = 8,                                                                  /* in one another */
-    NEURON_SEMAPHORES = 256, NEURON_REGISTERS = 32, NEURON_QUEUES = 16, NEURON_DMA_ENGINES = 16, NEURON_ENV_WORDS = 4,
+    NEURON_SEMAPHORES = 256, NEURON_REGISTERS = 32, NEURON_QUEUES = 16, NEURON_DMA_ENGINES = 16,
+    NEURON_ENV_WORDS = 8, NEURON_ENV_SIZES = 4,
     NEURON_SIZES = 4, NEURON_SIZE_NAME = 32, NEURON_TERMS = 2, NEURON_POWER = 3,
     NEURON_OPERANDS = 4, NEURON_DIMS = 5, NEURON_WAITS = 4, NEURON_SIGNALS = 2, NEURON_MAX_ATTRS = 8, NEURON_RANK = 8,
     /* the most tensors of a kernel's program, but for NEURON_ENV_NAME */
@@ -131,7 +132,7 @@ void neuron_program_free(struct neuron_program *p);
  * (of few kernels). */
 #define NEURON_PROGRAMS(lnc) ((lnc) > 1 ? (lnc) + 1 : 1)
 /* A tensor of that name behind a kernel's arguments: NEURON_ENV_WORDS words, the seed of the run and its number, low
- * words first. */
+ * words first, and from NEURON_ENV_SIZES on the sizes of the launch. */
 #define NEURON_ENV_NAME "env"
 /* Appends a tensor (its number is returned; the name is copied) or an instruction (a copy). -1, false: no memory, or
  * too many. */

@@ -73,6 +73,20 @@ done
 sed 's/set r1, 0/set r1, 32/' size.neuron >beyond.neuron
 expect_status 1 tccc-neuron run beyond.neuron --random --dim N=3
 grep -q 'out-of-bounds: line 8: operand 2: r1 is 96: bytes 96 to 127 of 96' err || fail "beyond: $(cat err)"
+# A place that a size says in a tensor of a known size: looked at when the run says it.
+cat >place.neuron <<'END'
+core trn1
+size N r31
+tensor x in f32 [2, 4]
+tensor y out f32 [4]
+engine sync
+    dma sbuf.f32[0:1, 0, 4], x[0+16*N, 1, 4] signal s0
+    dma y[0, 1, 4], sbuf.f32[0:1, 0, 4] wait s0>=16
+END
+expect_status 0 tccc-neuron run place.neuron --input x=x.npy --dim N=1
+grep -q '^y: f32\[4\]: 5 6 7 8' out || fail "a size's place: $(cat out)"
+expect_status 1 tccc-neuron run place.neuron --input x=x.npy --dim N=2
+grep -q 'out-of-bounds: line 6: operand 2: bytes 32 to 47 of 32' err || fail "a size's place beyond: $(cat err)"
 
 # Rounding: by option, by variable.
 sed -e 's/f32\[0:2, 64, 4\], sbuf.f32\[0:2, 0, 4\], 2, 1 op0=mul op1=add/bf16[0:2, 64, 4], sbuf.f32[0:2, 0, 4], 1.003 op0=mul/' -e 's/sbuf.f32\[0:2, 64, 4\]/sbuf.bf16[0:2, 64, 4]/' p.neuron >round.neuron

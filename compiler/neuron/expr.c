@@ -83,6 +83,8 @@ static const struct nk_value *by_parts(struct nk *nk, const struct nk_tile *t, i
 {
     const struct nk_value *v;
     int64_t c;
+    if (nk_size_of(nk->k, e) >= 0)
+        return nk_size(nk, t, nk_size_of(nk->k, e));
     if (e->lo < INT32_MIN || e->hi > INT32_MAX)
         nk_refuse(nk, "an index that may not fit in 32 bits");
     if (ir_is_const(e, &c))

@@ -66,6 +66,15 @@ static void add_environment(struct nk *nk)
     *nk->env = (struct nk_buffer){.space = NEURON_HBM, .live = true, .tensor = (uint16_t)number};
 }
 
+/* Are sizes values? */
+static bool has_size_values(const struct kn_kernel *k)
+{
+    bool any = false;
+    for (int i = 0; i < k->ninsns; i++)
+        any |= k->insns[i].code == KN_EXPR && nk_uses_size(k, k->insns[i].expr);
+    return any;
+}
+
 static void find_extents(struct nk *nk)
 {
     for (int d = 0; d < nk->k->ndims; d++)
@@ -86,7 +95,7 @@ static void begin(struct nk *nk)
     for (int i = 0; i < k->noperands; i++)
         if (k->operands[i].use != KN_LOCAL && k->operands[i].use != KN_PARTIAL)
             add_tensor(nk, i);
-    if (kn_has(k, KN_BIT(KN_ENV)) || (nk->then && kn_has(nk->then, KN_BIT(KN_ENV))))
+    if (kn_has(k, KN_BIT(KN_ENV)) || has_size_values(k) || (nk->then && kn_has(nk->then, KN_BIT(KN_ENV))))
         add_environment(nk);
     for (int i = 0; i < k->noperands; i++)
         if (k->operands[i].use == KN_PARTIAL) /* behind those that the runtime binds */

@@ -395,23 +395,35 @@ const struct nk_value *nk_load(struct nk *nk, const struct nk_tile *t, const str
     return v;
 }
 
+/* A word of the environment, the same for the whole tile; *one: a point of that in each partition. */
+static struct nk_value *environment_word(struct nk *nk, const struct nk_tile *t, int64_t word, struct nk_tile *one)
+{
+    *one = *t;
+    for (int a = 1; a < t->n; a++)
+        one->axis[a].extent = 1;
+    struct nk_box box = nk_whole(one);
+    struct nk_line line = {.base = word};
+    struct nk_value *v = nk_new(nk, one, TCC_I32);
+    struct moved m = {.t = one, .v = v, .tensor = nk->env, .type = NEURON_I32, .words = 1, .group = ++nk->groups};
+    move_box(nk, &m, &box, &line);
+    return v;
+}
+
 const struct nk_value *nk_environment(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n)
 {
-    struct nk_tile one = *t;
-    for (int a = 1; a < t->n; a++)
-        one.axis[a].extent = 1;
-    struct nk_value *words[2];
-    struct nk_box box = nk_whole(&one);
-    for (int k = 0; k < 2; k++) {
-        struct nk_line line = {.base = 2 * n->ivalue + k};
-        words[k] = nk_new(nk, &one, TCC_I32);
-        struct moved m = {
-            .t = &one, .v = words[k], .tensor = nk->env, .type = NEURON_I32, .words = 1, .group = ++nk->groups};
-        move_box(nk, &m, &box, &line);
-    }
-    words[0]->dtype = n->dtype;
-    words[0]->high = words[1];
-    return nk_spread(nk, t, &one, words[0]);
+    struct nk_tile one;
+    struct nk_value *low = environment_word(nk, t, 2 * n->ivalue, &one),
+                    *high = environment_word(nk, t, 2 * n->ivalue + 1, &one);
+    low->dtype = n->dtype;
+    low->high = high;
+    return nk_spread(nk, t, &one, low);
+}
+
+const struct nk_value *nk_size(struct nk *nk, const struct nk_tile *t, int size)
+{
+    struct nk_tile one;
+    struct nk_value *v = environment_word(nk, t, NEURON_ENV_SIZES + size, &one);
+    return nk_spread(nk, t, &one, v);
 }
 
 void nk_store(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, const struct nk_value *v)

@@ -296,6 +296,7 @@ bool nk_sizes_apart(const struct nk_chain *chains, int nchains, struct neuron_pr
 
 /* A size's number, -1: it is none; e as a number times sizes, both multiplied to what is there already (sizes.c) */
 int nk_size_of(const struct kn_kernel *k, ir_expr e);
+bool nk_uses_size(const struct kn_kernel *k, ir_expr e);
 bool nk_factors(const struct kn_kernel *k, ir_expr e, int64_t *number, uint8_t *power);
 /* A copy whose dims, operands, instructions and stages may be changed (phases.c) */
 struct kn_kernel *nk_copy_kernel(struct ir_ctx *ctx, const struct kn_kernel *from);
@@ -481,6 +482,8 @@ const struct nk_value *nk_load(struct nk *nk, const struct nk_tile *t, const str
                                const struct nk_value *otherwise);
 /* the run's seed or number */
 const struct nk_value *nk_environment(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n);
+/* The value of a size that only the run knows, i32. */
+const struct nk_value *nk_size(struct nk *nk, const struct nk_tile *t, int size);
 void nk_store(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, const struct nk_value *v);
 
 /* integers.c: of the last `ninner` axes of tile t */

@@ -196,24 +196,51 @@ static void free_turns(struct nk_turns *t)
         neuron_program_free(t->program[p]);
 }
 
-/* Tensors of the joined program: the operands without copies, then what turns have besides. By tensor of a turn. */
-static uint16_t *places_of(const struct nk_open *o, int ntensors)
+static bool is_environment(const struct neuron_tensor *t)
 {
-    const int *operand = operands_of(o, ntensors);
-    uint16_t *place = IR_NEWN(o->ctx, ntensors + 1, uint16_t);
-    for (int t = 0; t < ntensors; t++) {
+    return !strcmp(t->name, NEURON_ENV_NAME);
+}
+
+static bool has_environment(const struct neuron_program *p)
+{
+    bool has = false;
+    for (int t = 0; p && t < p->ntensors; t++)
+        has |= is_environment(&p->tensors[t]);
+    return has;
+}
+
+/* What the joined program has: operands of the kernel that it is of, and whether the environment, behind those. */
+struct joined {
+    int nown;
+    bool env;
+};
+
+/* Tensors of the joined program: the operands without copies, then what turns have besides. By tensor of a turn. */
+static uint16_t *places_of(const struct nk_open *o, const struct neuron_program *p, const struct joined *j)
+{
+    const int *operand = operands_of(o, p->ntensors);
+    uint16_t *place = IR_NEWN(o->ctx, p->ntensors + 1, uint16_t);
+    int own = 0, missing = j->env && !has_environment(p);
+    for (int t = 0; t < p->ntensors; t++)
+        own += operand[t] >= 0 && operand[t] < j->nown;
+    for (int t = 0; t < p->ntensors; t++) {
         int of = operand[t] < 0 ? -1 : o->copied[operand[t]];
-        place[t] = (uint16_t)(operand[t] < 0 ? t - (o->k->noperands - o->noperands) : t);
+        if (operand[t] >= 0)
+            place[t] = (uint16_t)(t + (j->env && operand[t] >= j->nown));
+        else if (is_environment(&p->tensors[t]))
+            place[t] = (uint16_t)own;
+        else
+            place[t] = (uint16_t)(t - (o->k->noperands - o->noperands) + missing);
         for (int u = 0; u < t && of >= 0; u++)
             if (operand[u] == of)
-                place[t] = (uint16_t)u;
+                place[t] = place[u];
     }
     return place;
 }
 
 /* Sizes, and tensors as the turns have them, those of the operands as long as the sizes say. Temporary ones are as long
  * as any turn has them; what phases hand on is such a tensor, too. */
-static void add_names(struct nk *nk, struct nk_open *o, const struct nk_turns *t, int nphases, int nown)
+static void add_names(struct nk *nk, struct nk_open *o, const struct nk_turns *t, int nphases, const struct joined *j)
 {
     struct neuron_tensor all[NEURON_ARGUMENTS + NEURON_ARGUMENTS / 2] = {{0}};
     int n = 0;
@@ -228,7 +255,7 @@ static void add_names(struct nk *nk, struct nk_open *o, const struct nk_turns *t
             if (!from)
                 continue;
             const int *operand = operands_of(&o[f], from->ntensors);
-            const uint16_t *place = places_of(&o[f], from->ntensors);
+            const uint16_t *place = places_of(&o[f], from, j);
             for (int k = 0; k < from->ntensors; k++) {
                 struct neuron_tensor tensor = from->tensors[k];
                 int64_t each;
@@ -240,7 +267,7 @@ static void add_names(struct nk *nk, struct nk_open *o, const struct nk_turns *t
                 for (int s = 0; s < NEURON_SIZES; s++)
                     for (int x = power >> 2 * s & NEURON_POWER; x; x--)
                         tensor.sizes[tensor.nsizes++] = (uint8_t)s;
-                tensor.use = operand[k] >= nown ? NEURON_TEMP : tensor.use;
+                tensor.use = operand[k] >= j->nown ? NEURON_TEMP : tensor.use;
                 if (place[k] >= n || tensor.dims[0] > all[place[k]].dims[0])
                     all[place[k]] = tensor;
                 n = place[k] >= n ? place[k] + 1 : n;
@@ -248,7 +275,7 @@ static void add_names(struct nk *nk, struct nk_open *o, const struct nk_turns *t
         }
     for (int k = 0; k < n; k++) {
         char name[16];
-        if (strcmp(all[k].name, NEURON_ENV_NAME) != 0) {
+        if (!is_environment(&all[k])) {
             snprintf(name, sizeof name, "a%d", k);
             all[k].name = name;
         }
@@ -258,12 +285,15 @@ static void add_names(struct nk *nk, struct nk_open *o, const struct nk_turns *t
 }
 
 /* Bytes by which tensors go on with a unit of each axis. */
-static void add_steps(struct nk *nk, const struct nk_open *o, struct nk_turns *t)
+static void add_steps(struct nk *nk, const struct nk_open *o, struct nk_turns *t, const struct joined *j)
 {
+    const struct neuron_program *most = NULL;
     for (int p = 0; p < NK_TURNS; p++)
-        t->ntensors = t->program[p] && t->program[p]->ntensors > t->ntensors ? t->program[p]->ntensors : t->ntensors;
+        if (t->program[p] && (!most || t->program[p]->ntensors > most->ntensors))
+            most = t->program[p];
+    t->ntensors = most->ntensors;
     const int *operand = operands_of(o, t->ntensors);
-    t->place = places_of(o, t->ntensors);
+    t->place = places_of(o, most, j);
     t->nread = o->nread;
     for (int r = 0; r < o->nread; r++) {
         t->read[r] = o->read[r];
@@ -285,11 +315,15 @@ static void add_steps(struct nk *nk, const struct nk_open *o, struct nk_turns *t
 static bool join(struct nk *nk, struct nk_open *o, struct nk_turns *t, int nphases, int nown)
 {
     char error[NEURON_ERROR];
+    struct joined j = {.nown = nown};
+    for (int f = 0; f < nphases; f++)
+        for (int p = 0; p < NK_TURNS; p++)
+            j.env |= has_environment(t[f].program[p]);
     if (setjmp(nk->refused))
         return false;
-    add_names(nk, o, t, nphases, nown);
+    add_names(nk, o, t, nphases, &j);
     for (int f = 0; f < nphases; f++)
-        add_steps(nk, &o[f], &t[f]);
+        add_steps(nk, &o[f], &t[f], &j);
     nk_put_turns(nk, t, nphases);
     if (!neuron_check(nk->p, error))
         nk_refuse(nk, "a program that breaks a rule: %s", error);

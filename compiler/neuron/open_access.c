@@ -160,11 +160,11 @@ static bool goes_on(const struct nk_open *o, const struct nk_open_axis *axis, ir
     return true;
 }
 
-/* Does it stay as it is? */
-static bool stays(const struct nk_open *o, ir_expr e)
+/* Does it stay as it is? A value may be made of sizes. */
+static bool stays(const struct nk_open *o, ir_expr e, bool value)
 {
     int64_t by;
-    bool fine = !nk_uses_size(o->k, e);
+    bool fine = value || !nk_uses_size(o->k, e);
     for (int a = 0; fine && e && a < o->naxes + o->nread; a++)
         fine = goes_on(o, &o->axis[a], e, &by) && !by;
     return fine;
@@ -324,7 +324,9 @@ static const struct kn_kernel *pin(const struct nk_open *o)
         if (k->operands[i].rank && nk_uses_size(o->k, k->operands[i].dims[0]))
             k->operands[i].dims[0] = ir_const(o->ctx, 1);
     kn_map_exprs(o->ctx, k, nk_put_sizes, &(struct nk_pinned){o->ctx, k->nsizes, o->k->sizes, stand_in});
-    k->nsizes = k->nrequired = 0;
+    for (int i = 0; i < k->ninsns; i++) /* values of sizes are the run's */
+        if (k->insns[i].code == KN_EXPR)
+            k->insns[i].expr = o->k->insns[i].expr;
     return k;
 }
 
@@ -335,10 +337,12 @@ bool nk_find_shifts(struct nk_open *o)
     o->chain = IR_NEWN(o->ctx, k->noperands + MOST_COPIES, struct nk_chain);
     for (int i = 0; i < k->ninsns; i++) {
         const struct kn_insn *n = &k->insns[i];
-        bool fine = n->code == KN_INDEX ? !nk_uses_size(k, n->bound)
-                                        : nk_is_position(k, i) || (stays(o, n->expr) && stays(o, n->bound));
+        bool fine = n->code == KN_INDEX
+                        ? !nk_uses_size(k, n->bound)
+                        : nk_is_position(k, i) || (stays(o, n->expr, n->code == KN_EXPR) && stays(o, n->bound, false));
         for (int g = 0; g < n->nguards; g++)
-            fine &= stays(o, n->guards[g].e) && stays(o, n->guards[g].lo) && stays(o, n->guards[g].hi);
+            fine &=
+                stays(o, n->guards[g].e, false) && stays(o, n->guards[g].lo, false) && stays(o, n->guards[g].hi, false);
         if (!fine)
             return nk_open_refuse(o, "a value or a condition that depends on them");
         if ((n->code == KN_LOAD || n->code == KN_STORE) && !find_chain(o, n))

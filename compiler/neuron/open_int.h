@@ -40,7 +40,6 @@ bool nk_find_units(struct nk_open *o);
 bool nk_find_reads(struct nk_open *o);
 bool nk_find_shifts(struct nk_open *o);
 bool nk_open_refuse(struct nk_open *o, const char *why);             /* false */
-bool nk_uses_size(const struct kn_kernel *k, ir_expr e);
 /* The elements of an operand: a number times sizes. */
 bool nk_open_elements(struct nk_open *o, const struct kn_operand *x, int64_t *each, uint8_t *power);
 ir_expr nk_put_sizes(void *user, ir_expr e);                         /* user: struct nk_pinned */

@@ -98,7 +98,7 @@ static bool find_places(struct run *r)
         if (!on_chip(o) && o->space != NEURON_HBM)
             continue;
         r->at[k] = (struct place){o, neuron_memory(s, o), offset_of(&s->engine[r->engine], o)};
-        bool open = o->space == NEURON_HBM && s->p->tensors[o->tensor].nsizes;
+        bool open = o->space == NEURON_HBM && s->p->nsizes;
         if (o->reg == NEURON_NO_REGISTER && !open)
             continue;
         neuron_extent(o, r->at[k].offset, &lo, &hi);

@@ -72,10 +72,10 @@ static bool check_pattern(struct checker *c, int k)
 {
     const struct neuron_operand *o = &c->i->operand[k];
     bool chip = o->space != NEURON_HBM;
-    int64_t room = o->space == NEURON_SBUF           ? neuron_sbuf_bytes(c->p->core)
-                   : o->space == NEURON_PSUM         ? NEURON_PSUM_BYTES
-                   : c->p->tensors[o->tensor].nsizes ? INT64_MAX /* the run knows */
-                                                     : neuron_tensor_bytes(&c->p->tensors[o->tensor]);
+    int64_t room = o->space == NEURON_SBUF                          ? neuron_sbuf_bytes(c->p->core)
+                   : o->space == NEURON_PSUM                        ? NEURON_PSUM_BYTES
+                   : c->p->tensors[o->tensor].nsizes || o->power[0] ? INT64_MAX /* the run knows */
+                                                                    : neuron_tensor_bytes(&c->p->tensors[o->tensor]);
     int64_t lo, hi, most = !chip ? INT64_MAX / 64 : o->space == NEURON_SBUF ? 65536 : 4096;
     const char *name = !chip ? c->p->tensors[o->tensor].name : o->space == NEURON_SBUF ? "SBUF" : "PSUM";
     if (!o->ndims || (chip && o->ndims > 4))
@@ -150,15 +150,17 @@ static bool check_operand(struct checker *c, int k, char kind)
 
 /* -- Instructions -- */
 
-/* Sizes are factors in tensors that have some, whose bytes are checked when the run knows them, and in integers. */
+/* Sizes are factors of offsets, whose bytes are checked when the run knows them, and of integers; of strides in tensors
+ * that have some. */
 static bool check_sizes(struct checker *c, int k)
 {
     const struct neuron_operand *o = &c->i->operand[k];
-    int powers = 0;
+    int powers = 0, times = 0;
     for (int t = 0; t < NEURON_TERMS; t++)
         powers |= o->power[t];
     for (int d = 0; d < NEURON_DIMS; d++) {
         powers |= o->times[d];
+        times |= o->times[d];
         if (o->space == NEURON_HBM && (o->stride[d] < INT32_MIN || o->stride[d] > INT32_MAX))
             return isa_bad(c, "operand %d: stride %" PRId64 " of dim %d", k + 1, o->stride[d], d);
     }
@@ -166,7 +168,7 @@ static bool check_sizes(struct checker *c, int k)
         return true;
     if (powers >> 2 * c->p->nsizes)
         return isa_bad(c, "operand %d: no such size", k + 1);
-    if (o->space != NEURON_REGISTER && (o->space != NEURON_HBM || !c->p->tensors[o->tensor].nsizes))
+    if (o->space != NEURON_REGISTER && (o->space != NEURON_HBM || (times && !c->p->tensors[o->tensor].nsizes)))
         return isa_bad(c, "operand %d: sizes in what is no tensor of sizes", k + 1);
     return true;
 }

@@ -148,7 +148,7 @@ static bool has_environment(const struct neuron_program *p, uint32_t nargs)
 {
     return (uint32_t)p->ntensors > nargs && p->tensors[nargs].use == NEURON_IN &&
            !strcmp(p->tensors[nargs].name, NEURON_ENV_NAME) &&
-           neuron_lib.neuron_tensor_bytes(&p->tensors[nargs]) == 4 * NEURON_ENV_WORDS;
+           neuron_lib.neuron_tensor_bytes(&p->tensors[nargs]) <= 4 * NEURON_ENV_WORDS;
 }
 
 /* A core, with the program on it. */
@@ -427,6 +427,8 @@ int neuron_launch(struct tcr_device *d, int queue, const struct tcr_kernel_launc
         if (l->nargs)
             memcpy(args, l->args, l->nargs * sizeof *args);
         args[with.nargs++] = n->env;
+        for (uint32_t s = 0; s < l->nsizes && s < NEURON_ENV_WORDS - NEURON_ENV_SIZES; s++)
+            n->env[NEURON_ENV_SIZES + s] = (uint32_t)l->sizes[s];
         with.args = args;
     }
     if (arguments != with.nargs || with.nargs > NEURON_ARGUMENTS + 1)

@@ -91,7 +91,7 @@ static int begin(struct tcr_device *d, const struct tcr_control *c)
     struct tcr_neuron *n = (struct tcr_neuron *)d;
     uint64_t words[2] = {c->seed, (uint64_t)c->run};
 
-    memcpy(n->env, words, sizeof n->env);
+    memcpy(n->env, words, sizeof words);
     n->run = c->run;
     if (!c->behind)
         n->fault = NULL;
