@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "base/env.h"
 #include "base/format.h"
@@ -138,4 +139,11 @@ bool tcr_env_has(const char *name, const char *word)
         s += length;
     }
     return false;
+}
+
+double tcr_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }

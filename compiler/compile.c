@@ -4,6 +4,7 @@
  * artifact together in a temporary folder beside the output, so that nothing half-made is ever seen under the output's
  * name.
  */
+#include "base/env.h"
 #include "compiler/again_int.h"
 #include "compiler/artifact/artifact_int.h"
 #include "compiler/memory/budget_int.h"
@@ -26,7 +27,6 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 void tccc_options_init(struct tccc_options *o)
@@ -149,17 +149,10 @@ bool job_each_target(struct job *j, bool (*step)(struct job *))
     return true;
 }
 
-static double now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
-
 /* A step of the compilation is over. */
 static void lap(struct job *j, const char *what)
 {
-    double now = now_ms();
+    double now = 1e-6 * tcr_now();
     if (what && j->nlaps < (int)(sizeof j->laps / sizeof *j->laps)) {
         j->laps[j->nlaps].what = what;
         j->laps[j->nlaps++].ms = now - j->lap;

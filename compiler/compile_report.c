@@ -115,12 +115,7 @@ static const struct pass_sizes guesses;
 static bool is_half(const struct kn_kernel *k)
 {
     enum tcc_dtype d = k->roles.form == KN_CONTRACTION ? k->insns[k->roles.contraction.load[0]].dtype : TCC_NONE;
-    return d == TCC_F16 || d == TCC_BF16;
-}
-
-static bool writes(const struct kn_step *s, int i)
-{
-    return kn_use(s, i) != KN_IN;
+    return tcc_is_half(d);
 }
 
 static bool reads(const struct kn_step *s, int i)
@@ -195,7 +190,7 @@ static void put_step(struct job *j, const struct kn_step *s, const char *kind, s
         fputs(",\"host\":true", out);
     fprintf(out, ",\"at\":%d,\"flops\":%.0f,\"bytes\":%.0f,\"ms\":%.9g", at, c.flops, c.bytes, c.seconds * 1e3);
     put_args(out, p, s, "reads", reads);
-    put_args(out, p, s, "writes", writes);
+    put_args(out, p, s, "writes", kn_writes);
     fputc('}', out);
 }
 

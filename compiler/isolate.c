@@ -9,6 +9,7 @@
  */
 #include "compiler/isolate_int.h"
 #include "compiler/llvm_int.h"
+#include "base/env.h"
 #include "base/safe.h"
 
 #include <errno.h>
@@ -20,7 +21,6 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { ENVIRONMENT = 3, BUG = 4 };
@@ -213,30 +213,23 @@ static bool take_record(struct isolate_job *job, int fd, int *status)
     return !tcr_write_all(fd, "", 1);
 }
 
-static double now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
-
 /* Until the child has ended or is stuck (true). */
 static bool watch(struct isolate_job *job, int fd, const struct ir_life *life, int *status)
 {
-    double idle = 0, before = now_ms();
+    double idle = 0, before = 1e-6 * tcr_now();
     uint64_t ticks = 0;
     for (;;) {
         struct pollfd p = {.fd = fd, .events = POLLIN};
         int ready = poll(&p, 1, SLICE_MS);
         uint64_t seen = __atomic_load_n(&life->ticks, __ATOMIC_RELAXED);
-        double now = now_ms(), passed = now - before;
+        double now = 1e-6 * tcr_now(), passed = now - before;
         before = now;
         idle = ready || seen != ticks ? 0 : idle + (passed < 4 * SLICE_MS ? passed : SLICE_MS);
         ticks = seen;
         if (ready > 0) {
             if (!take_record(job, fd, status))
                 return false;
-            before = now_ms();
+            before = 1e-6 * tcr_now();
         } else if (job->o->time_limit > 0 && idle >= job->o->time_limit * 1e3) {
             return true;
         }

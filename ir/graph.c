@@ -149,6 +149,13 @@ static void *append(struct ir_ctx *ctx, void *old, int n, void *p)
     return at;
 }
 
+const struct ir_node *ir_outermost(const struct ir_node *n)
+{
+    while (n->block->parent)
+        n = n->block->parent;
+    return n;
+}
+
 struct ir_block *ir_region_new(struct ir_func *f, struct ir_node *parent)
 {
     struct ir_block *b = new_block(f, parent);

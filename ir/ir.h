@@ -141,6 +141,7 @@ bool tcc_is_float(enum tcc_dtype d);
 bool tcc_is_int(enum tcc_dtype d);                       /* signed or unsigned; not bool */
 bool tcc_is_signed(enum tcc_dtype d);
 bool tcc_small_float(enum tcc_dtype d);                  /* every float type but f32 and f64: computed in f32 */
+static inline bool tcc_is_half(enum tcc_dtype d) { return d == TCC_F16 || d == TCC_BF16; }
 
 /* Scalar conversions, exact where the target type allows, else round to nearest even. */
 double tcc_load_f64(enum tcc_dtype d, const void *p);               /* any numeric dtype */
@@ -489,6 +490,7 @@ struct ir_state *ir_state_of(const struct ir_node *n);
 /* Makes each `state_version` that stands behind writes the version at its place, which regions hand on where they make
  * one: for who has built accesses with ir_read_state(), ir_write_state(). ir_return() does it. */
 void ir_state_versions(struct ir_func *f);
+const struct ir_node *ir_outermost(const struct ir_node *n); /* of the function's body: what n stands in, or n */
 struct ir_block *ir_region_new(struct ir_func *f, struct ir_node *parent);   /* appended to parent's regions */
 struct ir_value *ir_param_new(struct ir_block *b, ir_type type, const char *name);
 /* parameter of the body, and its input name */

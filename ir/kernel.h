@@ -419,8 +419,15 @@ int kn_storage(const struct kn_buffer *buffers, int buffer);
 int kn_next_weight(const struct kn_program *p, int b);
 /* which operand a launch's argument is, for arguments leave local ones out; -1: none */
 int kn_operand_of(const struct kn_kernel *k, int arg);
+int kn_argument_of(const struct kn_kernel *k, int operand);  /* how many arguments stand in front of it */
 /* what becomes of argument `arg` in a step; INOUT where the kind does not tell */
 enum kn_operand_use kn_use(const struct kn_step *s, int arg);
+static inline bool kn_writes(const struct kn_step *s, int arg) { return kn_use(s, arg) != KN_IN; }
+static inline bool kn_is_vote(const struct kn_step *s) { return s->kind == TCC_STEP_COLLECTIVE && s->what == TCC_VOTE; }
+static inline bool kn_communicates(const struct kn_step *s)
+{
+    return s->kind == TCC_STEP_COLLECTIVE || s->kind == TCC_STEP_SEND || s->kind == TCC_STEP_RECV;
+}
 int kn_count_steps(const struct kn_steps *steps);        /* those of regions too */
 /* Adds to uses[b] how often buffers with the memory of b are named, by steps and by what regions take and leave. */
 void kn_count_uses(const struct kn_buffer *buffers, const struct kn_steps *steps, int *uses);

@@ -421,11 +421,6 @@ void lw_place_waits(struct lw *lw, struct kn_steps *steps);             /* as la
 
 /* -- commit.c: moves writes of state behind the last step that may fail ----------------------- */
 bool lw_communicates(const struct kn_step *s);
-static inline bool
-lw_votes(const struct kn_step *s)
-{
-    return s->kind == TCC_STEP_COLLECTIVE && s->what == TCC_VOTE;
-}
 /* For the sake of data or memory, communication aside. */
 bool lw_may_fault(const struct kn_step *s);
 void lw_commit(struct lw *lw, struct kn_steps *steps);

@@ -5,12 +5,12 @@
  */
 #include "passes/runner_int.h"
 #include "passes/util_int.h"
+#include "base/env.h"
 #include "base/safe.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 static const struct ir_where nowhere;
@@ -124,13 +124,6 @@ static bool check_dumps(struct ir_ctx *ctx, const struct pass_options *o)
 
 /* -- Times ---------------------------------------------------------------------------------- */
 
-static double now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
-}
-
 static int count_nodes(const struct ir_module *m)
 {
     int count = 0;
@@ -220,13 +213,13 @@ static bool run_one(struct pass_run *r, struct pass_timing *t)
     ir_doing(r->module->ctx, "pass", t->name);
     t->before = count_nodes(r->module);
     r->room = 1000 + CHANGES_PER_NODE * (int64_t)t->before;
-    t->ms = now_ms();
+    t->ms = 1e-6 * tcr_now();
     while (r->options->hang && is_named(r, true, r->options->hang))
         pause();
     bool ok = r->item->pass->run(r);
     if (r->options->damage && is_named(r, true, r->options->damage))
         damage(r->module);
-    t->ms = now_ms() - t->ms;
+    t->ms = 1e-6 * tcr_now() - t->ms;
     ir_tick(r->module->ctx);
     t->after = count_nodes(r->module);
     t->changes = r->changes;

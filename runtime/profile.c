@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/grow.h"
 #include "runtime/rt_int.h"
@@ -83,14 +82,6 @@ static const char *const kind_names[] = {
     [TCC_STEP_CALL] = "call",
     [TCC_STEP_RESULT] = "output",
 };
-
-double tcr_now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
 
 int tcr_profile_new(struct tccrt_session *s)
 {

@@ -21,6 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/env.h"
 #include "base/xxh3.h"
 #include "runtime/abi.h"
 #include "runtime/device/device.h"
@@ -570,7 +571,6 @@ void tcr_guard_launch(const struct tcr_kernel_launch *l);                    /* 
 int tcr_guard_check(struct tccrt_session *s, const struct tcc_pstep *p);
 
 /* -- profile.c -------------------------------------------------------------------------------- */
-double tcr_now(void);                        /* nanoseconds */
 int tcr_profile_new(struct tccrt_session *s);
 void tcr_profile_free(struct tccrt_session *s);
 /* its kernel's, or its kind */

@@ -2,6 +2,7 @@
 /* The compile flags that tccc, tccc-run and tccc-bench share, and where the compiler's messages and progress go. */
 #include "runtime/neuron_isa.h"
 #include "runtime/tccrt.h"
+#include "base/env.h"
 #include "tools/run/model_int.h"
 
 #include "compiler/tccc.h"
@@ -9,14 +10,11 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 double now_ms(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
+    return 1e-6 * tcr_now();
 }
 
 static int ascending(const void *a, const void *b)

@@ -32,15 +32,10 @@ static uint32_t lib_number(struct plan_writer *w, const char *name)
     return (uint32_t)w->libs.n - 1;
 }
 
-static bool communicates(const struct kn_step *s)
-{
-    return s->kind == TCC_STEP_COLLECTIVE || s->kind == TCC_STEP_SEND || s->kind == TCC_STEP_RECV;
-}
-
 /* The attribute by which communication names its group, which becomes a number. */
 static bool names_group(const struct kn_step *s, const struct ir_attr *a)
 {
-    return communicates(s) && a->kind == IR_A_STRING && !strcmp(a->name, "group");
+    return kn_communicates(s) && a->kind == IR_A_STRING && !strcmp(a->name, "group");
 }
 
 static uint32_t group(struct plan_writer *w, const struct kn_step *s)
@@ -48,7 +43,7 @@ static uint32_t group(struct plan_writer *w, const struct kn_step *s)
     for (int i = 0; i < s->nattrs; i++)
         if (names_group(s, &s->attrs[i]))
             return plan_group_number(w, s->attrs[i].s);
-    return communicates(s) ? plan_group_number(w, s->group ? s->group : "world") : 0;
+    return kn_communicates(s) ? plan_group_number(w, s->group ? s->group : "world") : 0;
 }
 
 void plan_tensor_attr(struct plan_writer *w, struct tcc_pattr *x, const struct ir_tensor *t)
@@ -182,8 +177,7 @@ struct tcc_range plan_steps(struct plan_writer *w, const struct kn_steps *s)
 
 /* Adds what a program's launches of a list read in the control block: sizes and numbers of tiles of launches of which
  * something differs from run to run; those that are known when a run begins, or the others. */
-static void control_of(struct plan_writer *w, const struct kn_steps *s, bool program, bool late,
-                       struct control *to)
+static void control_of(struct plan_writer *w, const struct kn_steps *s, bool program, bool late, struct control *to)
 {
     for (int i = 0; i < s->n; i++) {
         const struct kn_step *x = &s->at[i];

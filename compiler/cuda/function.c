@@ -129,14 +129,6 @@ static LLVMTypeRef pointer_type(struct em *e)
     return LLVMPointerTypeInContext(e->lc, CUDA_GLOBAL);
 }
 
-static int count_args(const struct kn_kernel *k)
-{
-    int n = 0;
-    for (int i = 0; i < k->noperands; i++)
-        n += k->operands[i].use != KN_LOCAL;
-    return n;
-}
-
 static void annotate(struct em *e, const char *what, int value)
 {
     LLVMMetadataRef parts[] = {LLVMValueAsMetadata(e->fn), LLVMMDStringInContext2(e->lc, what, strlen(what)),
@@ -368,7 +360,7 @@ static void stop_after_fault(struct em *e)
 
 void cuda_begin(struct cuda_fn *f, struct em *e, const char *name)
 {
-    int nargs = count_args(e->k);
+    int nargs = kn_argument_of(e->k, e->k->noperands);
     bool table = f->rows || tcc_launch_has_table((uint64_t)nargs, (uint64_t)e->k->nsizes);
     f->e = e;
     f->name = name;

@@ -28,18 +28,13 @@ static bool whole_vectors(ir_type t, int axis)
     return ir_is_const(t->dim[axis], &n) && n % (VECTOR / 2) == 0;
 }
 
-static bool on_tensor_cores(enum tcc_dtype d)
-{
-    return d == TCC_F16 || d == TCC_BF16;
-}
-
 /* Of a convolution: the result too where what is read has few channels. Weights of one whose groups are channels are
  * read by neighbours for neighbouring channels. Weights that are learned are converted in each step, with the cast to
  * 16 bits. */
 static kn_layout conv_layout(struct ir_ctx *ctx, const struct ir_node *n, int operand)
 {
     ir_type x = n->in[0].value->type, w = n->in[1].value->type, y = n->out[0]->type;
-    if (!on_tensor_cores((enum tcc_dtype)x->dtype) || x->dtype != w->dtype || x->rank < 3)
+    if (!tcc_is_half((enum tcc_dtype)x->dtype) || x->dtype != w->dtype || x->rank < 3)
         return NULL;
     bool reads = whole_vectors(x, 1);
     switch (operand) {
@@ -58,7 +53,7 @@ static kn_layout conv_layout(struct ir_ctx *ctx, const struct ir_node *n, int op
 static kn_layout grad_weight_layout(struct ir_ctx *ctx, const struct ir_node *n, int operand)
 {
     ir_type x = n->in[0].value->type, t = operand < 0 ? x : n->in[operand].value->type;
-    if (!on_tensor_cores((enum tcc_dtype)t->dtype) || t->rank < 3 || ir_get_i(n, IR_ATTR_groups, 1) != 1)
+    if (!tcc_is_half((enum tcc_dtype)t->dtype) || t->rank < 3 || ir_get_i(n, IR_ATTR_groups, 1) != 1)
         return NULL;
     return whole_vectors(t, 1) ? last(ctx, t->rank, 1) : NULL;
 }

@@ -45,14 +45,6 @@ static bool uses_dims(const struct kn_kernel *k, ir_expr e)
     return false;
 }
 
-static int argument(const struct kn_kernel *k, int operand)
-{
-    int n = 0;
-    for (int i = 0; i < operand; i++)
-        n += k->operands[i].use != KN_LOCAL;
-    return n;
-}
-
 static bool add_dim(struct ct_map *m, ir_expr count, ir_expr stride, int box, int batch)
 {
     if (m->map.rank == TCC_MAP_RANK)
@@ -238,7 +230,7 @@ bool ct_map_of(struct ir_ctx *ctx, const struct kn_kernel *k, const struct ct_sh
     const struct kn_insn *load = &k->insns[s->load[which]];
     const struct kn_operand *o = &k->operands[load->operand];
     bool plain = kn_is_cast_of(k, s->value[which], s->load[which]);
-    const struct ct_map none = {.map = {.arg = argument(k, load->operand), .type = s->type[which]}};
+    const struct ct_map none = {.map = {.arg = kn_argument_of(k, load->operand), .type = s->type[which]}};
     if (!plain || s->bytes > 2 || s->whole || (int)s->type[which] != load->dtype || o->dtype != s->type[which])
         return false;
     *m = none;
@@ -256,7 +248,7 @@ static bool side_of(struct ir_ctx *ctx, const struct kn_kernel *k, const struct 
     const struct kn_operand *o = &k->operands[load->operand];
     ir_expr offset = kn_flat_offset(ctx, o, load->index), step, slow;
     int bytes = tcc_dtype_bytes(s->dtype);
-    *m = (struct ct_map){.map = {.arg = argument(k, load->operand), .type = s->dtype}};
+    *m = (struct ct_map){.map = {.arg = kn_argument_of(k, load->operand), .type = s->dtype}};
     if (!kn_is_cast_of(k, side->value, side->load) || load->nguards || load->dtype != s->dtype ||
         o->dtype != s->dtype || !ir_linear_in(ctx, offset, k->dims[side->col].var, &step, &offset) ||
         !ir_is_value(step, 1) || !ir_linear_in(ctx, offset, k->dims[side->row].var, &step, &offset) ||

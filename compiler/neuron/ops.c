@@ -582,11 +582,6 @@ static bool is_wide(struct op o, const struct kn_insn *n, const struct nk_value 
     return nk_is_wide(o.from) && !small;
 }
 
-static bool is_half(enum tcc_dtype d)
-{
-    return d == TCC_F16 || d == TCC_BF16;
-}
-
 static double rounded(enum tcc_dtype d, double x)
 {
     char bytes[8];
@@ -617,7 +612,7 @@ static bool is_view(const struct nk *nk, const struct kn_insn *n, enum tcc_dtype
 {
     const struct kn_kernel *k = nk->k;
     int number = lanes_number(nk, n);
-    if (number < 0 || n->dtype != TCC_F32 || !is_half(from) || v->is_number)
+    if (number < 0 || n->dtype != TCC_F32 || !tcc_is_half(from) || v->is_number)
         return false;
     for (int i = number + 1; i < k->ninsns; i++)
         for (int a = 0; a < k->insns[i].nargs; a++)
@@ -632,7 +627,7 @@ static enum tcc_dtype result_type(const struct nk *nk, const struct kn_insn *n, 
     int number = lanes_number(nk, n), reader;
     if (number < 0 || n->dtype != TCC_F32 || !tcc_is_float(from) || !takes_any(n) ||
         (reader = nk_reader_of(nk->k, number)) < 0 || !kn_is_cast(&nk->k->insns[reader]) ||
-        !is_half((enum tcc_dtype)nk->k->insns[reader].dtype))
+        !tcc_is_half((enum tcc_dtype)nk->k->insns[reader].dtype))
         return (enum tcc_dtype)n->dtype;
     return (enum tcc_dtype)nk->k->insns[reader].dtype;
 }
@@ -646,7 +641,7 @@ const struct nk_value *nk_scalar(struct nk *nk, const struct nk_tile *t, const s
     int mark = nk_mark(nk);
     value v, x[3];
     bool wide = is_wide(o, n, args), paired = false, one_word = true;
-    if (op == IR_cast && args[0]->is_number && is_half(from) && n->dtype == TCC_F32)
+    if (op == IR_cast && args[0]->is_number && tcc_is_half(from) && n->dtype == TCC_F32)
         return nk_number(nk, TCC_F32, rounded(from, args[0]->number));
     if (w->how == BY_HOST && !wide)
         nk_refuse(nk, "the engines have no %s of %s", ir_op_info(op)->name, tcc_dtype_name(from));

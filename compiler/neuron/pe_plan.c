@@ -115,11 +115,6 @@ static int64_t cost(const struct product *p, int rows, int along, int64_t *chunk
            (stored_along(p, rows) ? ELEMENT * results : 0);
 }
 
-static bool is_half(enum tcc_dtype d)
-{
-    return d == TCC_F16 || d == TCC_BF16;
-}
-
 /* The product of two numbers of 16 bits is exact: they are multiplied as they were before they were cast. */
 static void peel(struct product *p)
 {
@@ -127,7 +122,7 @@ static void peel(struct product *p)
     int from[SIDES];
     for (int i = 0; i < SIDES; i++) {
         from[i] = kn_uncast(p->nk->k, p->root[i]);
-        if (insns[p->root[i]].dtype != TCC_F32 || !is_half((enum tcc_dtype)insns[from[i]].dtype))
+        if (insns[p->root[i]].dtype != TCC_F32 || !tcc_is_half((enum tcc_dtype)insns[from[i]].dtype))
             return;
     }
     memcpy(p->root, from, sizeof from);
@@ -139,7 +134,7 @@ static int packed_type(const struct product *p)
     const struct kn_insn *insns = p->nk->k->insns;
     if (!p->nk->k->mx || neuron_generation(p->nk->machine->core) < 4 || p->wide)
         return -1;
-    if (!is_half((enum tcc_dtype)insns[p->root[0]].dtype) || !is_half((enum tcc_dtype)insns[p->root[1]].dtype))
+    if (!tcc_is_half((enum tcc_dtype)insns[p->root[0]].dtype) || !tcc_is_half((enum tcc_dtype)insns[p->root[1]].dtype))
         return -1;
     return p->nk->k->mx == TCC_F8E5M2 ? NEURON_E5M2X4 : NEURON_E4M3X4;
 }

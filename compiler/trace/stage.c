@@ -61,14 +61,6 @@ static int scope_of(const struct ir_node *n)
     return name && !strncmp(name, PREFIX, strlen(PREFIX)) ? atoi(name + strlen(PREFIX)) : EVERYWHERE;
 }
 
-/* The node of the function's body that n stands in, or is. */
-static struct ir_node *outermost(struct ir_node *n)
-{
-    while (n->block->parent)
-        n = n->block->parent;
-    return n;
-}
-
 /* The stage of the first node in a scope that uses the value. */
 static int first_user(const struct ir_value *v)
 {
@@ -177,8 +169,8 @@ static void find_needs(struct cut *x)
         for (int i = 0; i < nout; i++) {
             struct ir_value *v = k < 0 ? body->params[k + body->nparams] : x->nodes[k]->out[i];
             for (const struct ir_use *u = v->uses; u; u = u->next)
-                if (x->by_id[outermost(u->user)->id] >= 0)
-                    need(x, v, x->by_id[outermost(u->user)->id]);
+                if (x->by_id[ir_outermost(u->user)->id] >= 0)
+                    need(x, v, x->by_id[ir_outermost(u->user)->id]);
         }
     }
     for (int i = 0; i < x->r->n; i++)

@@ -142,6 +142,14 @@ int kn_operand_of(const struct kn_kernel *k, int arg)
     return -1;
 }
 
+int kn_argument_of(const struct kn_kernel *k, int operand)
+{
+    int n = 0;
+    for (int i = 0; i < operand; i++)
+        n += k->operands[i].use != KN_LOCAL;
+    return n;
+}
+
 enum kn_operand_use kn_use(const struct kn_step *s, int arg)
 {
     switch ((int)s->kind) {

@@ -15,16 +15,6 @@
 
 /* == Votes == */
 
-static bool communicates(const struct kn_step *s)
-{
-    return s->kind == TCC_STEP_COLLECTIVE || s->kind == TCC_STEP_SEND || s->kind == TCC_STEP_RECV;
-}
-
-static bool is_vote(const struct kn_step *s)
-{
-    return s->kind == TCC_STEP_COLLECTIVE && s->what == TCC_VOTE;
-}
-
 static bool writes_state(const struct verifier *v, const struct kn_step *s)
 {
     for (int a = 0, o = 0; a < s->nargs; a++, o++) {
@@ -34,7 +24,7 @@ static bool writes_state(const struct verifier *v, const struct kn_step *s)
                 o++;
             writes = o < s->kernel->noperands && s->kernel->operands[o].use != KN_IN;
         }
-        if (communicates(s))
+        if (kn_communicates(s))
             writes = s->kind == TCC_STEP_RECV || (s->kind == TCC_STEP_COLLECTIVE && a >= s->nin);
         if (s->kind == TCC_STEP_LIB)
             writes = a >= s->nin;
@@ -56,7 +46,7 @@ static bool launch_may_fault(const struct kn_step *s)
 static bool has_vote(const struct kn_steps *steps)
 {
     for (int i = 0; i < steps->n; i++)
-        if (is_vote(&steps->at[i]) && steps->at[i].queue)
+        if (kn_is_vote(&steps->at[i]) && steps->at[i].queue)
             return true;
     return false;
 }
@@ -70,13 +60,13 @@ static void votes(struct verifier *v, const struct kn_step *s)
         return;
     if (launch_may_fault(s))
         VEC_PUSH(v->ctx, v->faulty, now);
-    for (int i = 0; is_vote(s) && i < v->faulty.n; i++)
+    for (int i = 0; kn_is_vote(s) && i < v->faulty.n; i++)
         if (!kn_before(v->faulty.at[i], now)) {
             verify_bad(v, s, "does not wait for step %d of queue %d, which may fault", v->faulty.at[i]->index,
                        v->faulty.at[i]->queue);
             return;
         }
-    if (is_vote(s)) {
+    if (kn_is_vote(s)) {
         v->faulty.n = 0;
         VEC_PUSH(v->ctx, v->voted, now);
     }
@@ -323,7 +313,7 @@ static bool queues(struct verifier *v, const struct kn_step *s)
         (s->queue != v->bundle->queue || s->nwaits || s->event || (s->nregions && s->kind != TCC_STEP_BATCH)))
         return verify_bad(v, s, "in a %s, must be a step of its queue that nobody waits for and that waits for none",
                           kn_step_words[v->bundle->kind]);
-    if (communicates(s) && s->kind != TCC_STEP_COLLECTIVE && (s->nargs != 1 || s->nsizes != 2))
+    if (kn_communicates(s) && s->kind != TCC_STEP_COLLECTIVE && (s->nargs != 1 || s->nsizes != 2))
         return verify_bad(v, s, "must have one buffer, a peer and a tag");
     if (s->kind == TCC_STEP_COLLECTIVE && (s->what == TCC_IS_OWNER ? s->nin : s->nargs != 2 * s->nin))
         return verify_bad(v, s, "%d buffers, %d of them inputs", s->nargs, s->nin);

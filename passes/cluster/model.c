@@ -92,13 +92,6 @@ static void mark_needed(bool *needed, const struct ir_node *from, const struct i
                     needed[n->in[i].value->def->id] = true;
 }
 
-static const struct ir_node *at_top(const struct ir_node *n)
-{
-    while (n->block->parent)
-        n = n->block->parent;
-    return n;
-}
-
 /* A view is made again of what it is a view of; sources are there. */
 static void keep(struct counter *k, const struct ir_value *v)
 {
@@ -119,7 +112,7 @@ static void find_kept(struct counter *k, struct entry *e, const struct ir_node *
             const struct ir_value *copy = e->map[n->out[i]->id];
             bool read = false;
             for (const struct ir_use *u = copy ? copy->uses : NULL; u; u = u->next)
-                read |= backward[at_top(u->user)->id];
+                read |= backward[ir_outermost(u->user)->id];
             if (read)
                 keep(k, n->out[i]);
         }
@@ -254,7 +247,7 @@ static void list_values(struct counter *k)
             const struct ir_value *v = p->items[i].node->out[o];
             VEC(int) users = {0};
             for (const struct ir_use *u = v->uses; u; u = u->next) {
-                int at = p->item_of[at_top(u->user)->id];
+                int at = p->item_of[ir_outermost(u->user)->id];
                 if (at > i)
                     VEC_PUSH(k->ctx, users, at);
             }
@@ -333,7 +326,7 @@ static void add_exchanges(struct counter *k, struct plan_part *p, const struct t
 {
     for (int i = 0; i < s->nexchanges; i++) {
         const struct tensor_exchange *e = &s->exchanges[i];
-        int item = k->m->part->item_of[at_top(e->node)->id];
+        int item = k->m->part->item_of[ir_outermost(e->node)->id];
         bool backward = e->times >= 1 && !(e->value->def == e->node);
         double more = backward && k->how == TENSOR_SEQUENCE
                           ? e->times + 0.5

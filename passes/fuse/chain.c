@@ -45,10 +45,8 @@ static const struct lw_fusable by_rows = {
 
 static int arg_of(const struct kn_step *s, int operand)
 {
-    int a = 0;
-    for (int i = 0; i < operand; i++)
-        a += s->kernel->operands[i].use != KN_LOCAL;
-    return s->kernel->operands[operand].use == KN_LOCAL ? -1 : s->args[a];
+    const struct kn_kernel *k = s->kernel;
+    return k->operands[operand].use == KN_LOCAL ? -1 : s->args[kn_argument_of(k, operand)];
 }
 
 static int64_t extent(const struct kn_kernel *k, int d)

@@ -37,18 +37,14 @@ static bool same_points(const struct kn_kernel *a, const struct kn_kernel *b)
     return a->ndims == b->ndims;
 }
 
-static bool writes(const struct kn_step *s, int arg)
-{
-    return kn_use(s, arg) != KN_IN;
-}
-
 bool lw_can_hoist(const struct lw *lw, const struct kn_step *later, const struct kn_step *s)
 {
     if (s->nregions || (s->kind != TCC_STEP_LAUNCH && s->kind != TCC_STEP_COPY && s->kind != TCC_STEP_LIB))
         return false;
     for (int a = 0; a < later->nargs; a++)
         for (int b = 0; b < s->nargs; b++)
-            if (lw_storage(lw, later->args[a]) == lw_storage(lw, s->args[b]) && (writes(later, a) || writes(s, b)))
+            if (lw_storage(lw, later->args[a]) == lw_storage(lw, s->args[b]) &&
+                (kn_writes(later, a) || kn_writes(s, b)))
                 return false;
     return true;
 }
@@ -86,8 +82,8 @@ static bool worth_merging(const struct lw *lw, const struct kn_step *a, const st
         for (int j = 0; j < b->nargs; j++) {
             if (lw_storage(lw, a->args[i]) != lw_storage(lw, b->args[j]))
                 continue;
-            if (writes(a, i) || writes(b, j)) {
-                if (writes(b, j) || a->args[i] != b->args[j] || kn_store_to(a->kernel, i) < 0 ||
+            if (kn_writes(a, i) || kn_writes(b, j)) {
+                if (kn_writes(b, j) || a->args[i] != b->args[j] || kn_store_to(a->kernel, i) < 0 ||
                     !at_same_points(a->kernel, i, b->kernel, j))
                     return false;
                 shared = true;

@@ -87,7 +87,7 @@ bool lw_communicates(const struct kn_step *s)
 /* What writes state waits for a vote (the pass `queues`): it has no mark. */
 static bool is_marked(const struct kn_step *s)
 {
-    return lw_communicates(s) && !lw_votes(s);
+    return lw_communicates(s) && !kn_is_vote(s);
 }
 
 static void push_wait(struct lw *lw, struct kn_steps *to, const struct kn_step *started)

@@ -105,12 +105,12 @@ static void place_votes(struct lw *lw, struct kn_steps *steps)
     int n = 0;
     for (int i = 0; i < steps->n; i++) {
         const struct kn_step *s = &steps->at[i];
-        bool known = !lw_votes(s);
+        bool known = !kn_is_vote(s);
         for (int k = 0; k < votes.n && !known; k++)
             known = votes.at[k].attrs[0].s == s->attrs[0].s; /* interned */
         if (!known)
             VEC_PUSH(lw->ctx, votes, *s);
-        if (!lw_votes(s))
+        if (!kn_is_vote(s))
             steps->at[n++] = *s;
     }
     steps->n = n;

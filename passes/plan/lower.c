@@ -123,7 +123,6 @@ static const char *read_as(struct ir_ctx *ctx, const struct kn_kernel *k, const 
     const struct kn_insn *from = &k->insns[index->arg[0]];
     const char *along = "", *points;
     int64_t extent, step, base;
-    int argument = 0;
     if (from->code == KN_SCALAR && from->op == IR_cast && from->dtype == TCC_I64) /* which changes none */
         from = &k->insns[from->arg[0]];
     if (from->code != KN_LOAD || from->nguards || !ir_is_const(index->bound, &extent))
@@ -141,10 +140,8 @@ static const char *read_as(struct ir_ctx *ctx, const struct kn_kernel *k, const 
     }
     if (o->use != KN_IN || (o->dtype != TCC_I32 && o->dtype != TCC_I64) || !ir_is_const(at, &base))
         return "";
-    for (int i = 0; i < from->operand; i++)
-        argument += k->operands[i].use != KN_LOCAL;
-    return ir_internf(ctx, "\t%d %d %lld %lld%s", argument, o->dtype == TCC_I64 ? 8 : 4, (long long)extent,
-                      (long long)base, along);
+    return ir_internf(ctx, "\t%d %d %lld %lld%s", kn_argument_of(k, from->operand), o->dtype == TCC_I64 ? 8 : 4,
+                      (long long)extent, (long long)base, along);
 }
 
 /* Whose indices a launch's kernel checks, which kernels that are shared no longer tell (struct tcc_pstep: checks);

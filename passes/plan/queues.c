@@ -231,7 +231,7 @@ static bool regions_use_devices(struct queues *q, const struct kn_step *s)
 /* No vote before all that may fault, no write of state before the votes. */
 static void need_votes(struct queues *q, const struct kn_step *s)
 {
-    for (int i = 0; lw_votes(s) && i < q->faulty.n; i++)
+    for (int i = 0; kn_is_vote(s) && i < q->faulty.n; i++)
         need(q, q->faulty.at[i]);
     if (q->votes.n && (writes_state(q, s) || regions_write_state(q, s)))
         for (int i = 0; i < q->votes.n; i++)
@@ -251,7 +251,7 @@ static void note_last(struct ir_ctx *ctx, struct moments *list, const struct kn_
 
 static void note_step(struct queues *q, const struct kn_step *s, const struct kn_moment *m)
 {
-    if (lw_votes(s))
+    if (kn_is_vote(s))
         VEC_PUSH(q->ctx, q->votes, m);
     if (m->queue && m->queue < q->first_of_host)
         note_last(q->ctx, &q->latest, m);

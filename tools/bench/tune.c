@@ -84,14 +84,6 @@ static bool is_picked(const struct tuning *t, const struct pass_picks *picks, ui
     return false;
 }
 
-static int operands(const struct kn_kernel *k)
-{
-    int n = 0;
-    for (int i = 0; i < k->noperands; i++)
-        n += k->operands[i].use != KN_LOCAL;
-    return n;
-}
-
 static void find_kernels(struct tuning *t, const struct pass_picks *picks)
 {
     const struct kn_program *p = t->program;
@@ -105,7 +97,7 @@ static void find_kernels(struct tuning *t, const struct pass_picks *picks)
         int64_t tiles;
         if (!launches[i] || p->kernels[i]->custom || is_picked(t, picks, digest))
             continue;
-        if (p->kernels[i]->nsizes || operands(p->kernels[i]) > MOST_ARGS ||
+        if (p->kernels[i]->nsizes || kn_argument_of(p->kernels[i], p->kernels[i]->noperands) > MOST_ARGS ||
             !ir_is_const(p->kernels[i]->tiles, &tiles)) {
             t->unknown++;
             continue;
@@ -186,7 +178,7 @@ static bool time_launches(struct tuning *t, const struct tcc_pimage *image, int 
 {
     struct records r = {.image = image};
     uint64_t params[MOST_ARGS + 128];
-    int nlaunches, n = operands(k);
+    int nlaunches, n = kn_argument_of(k, k->noperands);
     const struct tcc_plaunch *launches = records_of(image, number, &nlaunches);
     int64_t flops = 0;
     ir_is_const(k->tiles, &r.tiles);
@@ -205,7 +197,7 @@ static bool time_launches(struct tuning *t, const struct tcc_pimage *image, int 
             strcpy(error, "its launch record is not valid");
             return false;
         }
-        size_t bytes = records_maps(&r, &launches[i], true, args, operands(k), params, (size_t)n, &t->clock.maps);
+        size_t bytes = records_maps(&r, &launches[i], true, args, n, params, (size_t)n, &t->clock.maps);
         if (!t->clock.time(&t->clock, records_string(image, launches[i].symbol), &shape, params, bytes,
                            i ? 0 : (double)flops, &one, error))
             return false;
