@@ -13,44 +13,88 @@ struct png_image {
     char message[64];
 };
 
-enum { PNG_VERSION_1 = 1, PNG_RGBA = 3, PNG_16_BITS_ARE_SRGB = 4, PNG_FAILED = 2 };
+enum { PNG_VERSION_1 = 1, PNG_RGBA = 3, PNG_16_BITS_ARE_SRGB = 4, PNG_FAILED = 2, SIGNATURE = 8, CHUNK = 12 };
+
+struct png {
+    int (*begin)(struct png_image *, const void *, size_t);
+    int (*finish)(struct png_image *, const void *, void *, int32_t, void *);
+    void (*release)(struct png_image *);
+};
+
+/* The file without what it says of colours, by which the simplified interface would change pixels, at
+ * `to`, which has room for all of it; its size. */
+static size_t without_colours(const struct lib_image *m, uint8_t *to)
+{
+    static const char names[][5] = {"gAMA", "cHRM", "sRGB", "iCCP", "cICP"};
+    size_t size = SIGNATURE;
+    int64_t length;
+
+    memcpy(to, m->p, SIGNATURE);
+    for (int64_t at = SIGNATURE; at < m->size; at += length) {
+        const uint8_t *p = m->p + at;
+        bool kept = true;
+
+        length = m->size - at;
+        if (length >= CHUNK) {
+            int64_t own = CHUNK + ((int64_t)p[0] << 24 | p[1] << 16 | p[2] << 8 | p[3]);
+            length = own < length ? own : length;
+            for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+                kept &= memcmp(p + 4, names[i], 4) != 0;
+        }
+        if (kept)
+            memcpy(to + size, p, (size_t)length);
+        size += kept ? (size_t)length : 0;
+    }
+    return size;
+}
+
+static int decode(struct tcc_lib_call *call, const struct png *l, const uint8_t *file, size_t size, struct lib_image *m)
+{
+    struct png_image png = {.version = PNG_VERSION_1};
+    int status = TCC_OK;
+
+    if (!l->begin(&png, file, size) || (png.warning_or_error & PNG_FAILED))
+        return LIB_FAIL(call, "the PNG cannot be decoded: %.60s", png.message);
+    m->w = png.width;
+    m->h = png.height;
+    if (!lib_image_fits(call, m)) {
+        l->release(&png);
+        return TCC_EINPUT;
+    }
+    uint8_t *pixels = malloc((size_t)(m->w * m->h) * 4);
+
+    if (!pixels) {
+        l->release(&png);
+        return LIB_NO_MEMORY(call);
+    }
+    png.format = PNG_RGBA; /* the alpha channel is dropped, nothing is blended */
+    png.flags |= PNG_16_BITS_ARE_SRGB;
+    if (l->finish(&png, NULL, pixels, (int32_t)(4 * m->w), NULL) && !(png.warning_or_error & PNG_FAILED))
+        status = lib_image_from_rgb(call, m, pixels, 4);
+    else
+        status = LIB_FAIL(call, "the PNG cannot be decoded: %.60s", png.message);
+    l->release(&png);
+    free(pixels);
+    return status;
+}
 
 int lib_image_png(struct tcc_lib_call *call, struct lib_image *m)
 {
     static const char *const files[] = {"libpng16.so.16", "libpng16.so", NULL};
     static const char *const names[] = {"png_image_begin_read_from_memory", "png_image_finish_read", "png_image_free"};
     static _Atomic(void *) handle;
-    int (*begin)(struct png_image *, const void *, size_t) = NULL;
-    int (*finish)(struct png_image *, const void *, void *, int32_t, void *) = NULL;
-    void (*release)(struct png_image *) = NULL;
-    struct png_image png = {.version = PNG_VERSION_1};
+    struct png l = {0};
     int status = lib_image_open(call, "PNG", &handle, files, 3, names,
-                                (void **[]){(void **)&begin, (void **)&finish, (void **)&release});
+                                (void **[]){(void **)&l.begin, (void **)&l.finish, (void **)&l.release});
 
     if (status)
         return status;
-    if (!begin(&png, m->p, (size_t)m->size) || (png.warning_or_error & PNG_FAILED))
-        return LIB_FAIL(call, "the PNG cannot be decoded: %.60s", png.message);
-    m->w = png.width;
-    m->h = png.height;
-    if (!lib_image_fits(call, m)) {
-        release(&png);
-        return TCC_EINPUT;
-    }
-    uint8_t *pixels = malloc((size_t)(m->w * m->h) * 4);
+    uint8_t *file = malloc((size_t)m->size);
 
-    if (!pixels) {
-        release(&png);
+    if (!file)
         return LIB_NO_MEMORY(call);
-    }
-    png.format = PNG_RGBA; /* the alpha channel is dropped, nothing is blended */
-    png.flags |= PNG_16_BITS_ARE_SRGB;
-    if (finish(&png, NULL, pixels, (int32_t)(4 * m->w), NULL) && !(png.warning_or_error & PNG_FAILED))
-        status = lib_image_from_rgb(call, m, pixels, 4);
-    else
-        status = LIB_FAIL(call, "the PNG cannot be decoded: %.60s", png.message);
-    release(&png);
-    free(pixels);
+    status = decode(call, &l, file, without_colours(m, file), m);
+    free(file);
     return status;
 }
 
