@@ -9,14 +9,14 @@
 
 #include "runtime/libop/image_int.h"
 
-enum { TAG_WIDTH = 256, TAG_LENGTH = 257, TOP_LEFT = 1 };
+enum { TAG_WIDTH = 256, TAG_LENGTH = 257, TAG_EXTRA = 338, PREMULTIPLIED = 1, OPACITY = 2, TOP_LEFT = 1 };
 #define MAX_ALLOCATION (INT64_C(1) << 30)
 
 struct tiff_calls {
     void *(*open)(const char *, const char *, void *, int64_t (*)(void *, void *, int64_t),
                   int64_t (*)(void *, void *, int64_t), uint64_t (*)(void *, uint64_t, int), int (*)(void *),
                   uint64_t (*)(void *), int (*)(void *, void **, uint64_t *), void (*)(void *, void *, uint64_t));
-    int (*field)(void *, uint32_t, ...);
+    int (*field)(void *, uint32_t, ...), (*set_field)(void *, uint32_t, ...);
     int (*read)(void *, uint32_t, uint32_t, uint32_t *, int, int);
     void (*close)(void *);
     void *(*on_error)(void *), *(*on_warning)(void *);
@@ -111,6 +111,15 @@ static void *open_tiff(const struct tiff_calls *c, const struct tiff_options *o,
     return tiff;
 }
 
+/* libtiff would multiply colours by an alpha that they have not been multiplied by: they are as they are. */
+static void drop_alpha(const struct tiff_calls *c, void *tiff)
+{
+    uint16_t n = 0, *kinds = NULL, as_they_are = PREMULTIPLIED;
+
+    if (c->field(tiff, TAG_EXTRA, &n, &kinds) && n == 1 && *kinds == OPACITY)
+        c->set_field(tiff, TAG_EXTRA, 1, &as_they_are);
+}
+
 /* Red is the lowest byte of a pixel. */
 static int decode(struct tcc_lib_call *call, const struct tiff_calls *c, void *tiff, struct lib_image *m)
 {
@@ -126,6 +135,7 @@ static int decode(struct tcc_lib_call *call, const struct tiff_calls *c, void *t
         return LIB_NO_MEMORY(call);
     int status = TCC_OK;
 
+    drop_alpha(c, tiff);
     if (!c->read(tiff, w, h, pixels, TOP_LEFT, 1))
         status = LIB_FAIL(call, "the TIFF cannot be decoded");
     else
@@ -137,8 +147,9 @@ static int decode(struct tcc_lib_call *call, const struct tiff_calls *c, void *t
 int lib_image_tiff(struct tcc_lib_call *call, struct lib_image *m)
 {
     static const char *const files[] = {"libtiff.so.6", "libtiff.so.5", "libtiff.so", NULL};
-    static const char *const names[] = {"TIFFClientOpen", "TIFFGetField", "TIFFReadRGBAImageOriented", "TIFFClose",
-                                        "TIFFSetErrorHandler", "TIFFSetWarningHandler"};
+    static const char *const names[] = {
+        "TIFFClientOpen", "TIFFGetField",        "TIFFSetField",         "TIFFReadRGBAImageOriented",
+        "TIFFClose",      "TIFFSetErrorHandler", "TIFFSetWarningHandler"};
     static const char *const extra[] = {"TIFFOpenOptionsAlloc",
                                         "TIFFOpenOptionsFree",
                                         "TIFFOpenOptionsSetMaxSingleMemAlloc",
@@ -148,9 +159,10 @@ int lib_image_tiff(struct tcc_lib_call *call, struct lib_image *m)
     static _Atomic(void *) handle;
     struct tiff_calls c = {0};
     struct tiff_options o = {0};
-    int status = lib_image_open(call, "TIFF", &handle, files, 6, names,
-                                (void **[]){(void **)&c.open, (void **)&c.field, (void **)&c.read, (void **)&c.close,
-                                            (void **)&c.on_error, (void **)&c.on_warning});
+    int status =
+        lib_image_open(call, "TIFF", &handle, files, 7, names,
+                       (void **[]){(void **)&c.open, (void **)&c.field, (void **)&c.set_field, (void **)&c.read,
+                                   (void **)&c.close, (void **)&c.on_error, (void **)&c.on_warning});
 
     if (status)
         return status;
