@@ -116,12 +116,12 @@ static bool create(struct decoder *d)
     return false;
 }
 
-/* Adobe's inverted CMYK. */
+/* Adobe's inverted CMYK, rounded to the nearest. */
 static void from_cmyk(uint8_t *row, int64_t w)
 {
     for (int64_t i = 0; i < w; i++)
         for (int k = 0; k < 3; k++)
-            row[4 * i + k] = (uint8_t)(row[4 * i + k] * row[4 * i + 3] / 255);
+            row[4 * i + k] = (uint8_t)((row[4 * i + k] * row[4 * i + 3] + 127) / 255);
 }
 
 /* After a setjmp: `row` and the output outlive a jump, the caller frees the row. */
