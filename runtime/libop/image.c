@@ -6,6 +6,7 @@
  * Netpbm manual pages pbm(5), pgm(5), ppm(5).
  */
 #include <dlfcn.h>
+#include <math.h>
 #include <stdatomic.h>
 
 #include "runtime/libop/image_int.h"
@@ -183,7 +184,7 @@ static int read_pnm(struct tcc_lib_call *call, struct lib_image *m)
             if (v < 0)
                 return LIB_FAIL(call, "the PNM is cut off");
             v = bits ? !v : v;
-            rgb[k] = (uint8_t)(v >= max ? 255 : v * 255 / max);
+            rgb[k] = (uint8_t)(v >= max ? 255 : max == 255 ? v : lrint((double)v / (double)max * 255));
         }
         if (channels == 1)
             rgb[1] = rgb[2] = rgb[0];
