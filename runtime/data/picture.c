@@ -72,7 +72,9 @@ static void *own_output(struct tcc_lib_call *call, int k, int dtype, int rank, c
 
     (void)k, (void)dtype, (void)rank;
     tccdata_free(x);
-    return make(x, (int)dims[1], (int)dims[0], (int)dims[2]) ? x->data : NULL;
+    if (!make(x, (int)dims[1], (int)dims[0], (int)dims[2]))
+        no_memory();
+    return x->data;
 }
 
 static int own_fail(struct tcc_lib_call *call, int status, const char *format, ...)
@@ -98,7 +100,6 @@ int tccdata_pixels(const void *file, size_t size, int channels, struct tccdata_p
     *out = (struct tccdata_pixels){0};
     if ((channels != 1 && channels != 3) || size > INT64_MAX)
         return fail(TCC_EUSAGE, "%d channels: expected 1 or 3", channels);
-    fail(TCC_EENV, "no memory"); /* what a decoder that was given none leaves unsaid */
     int status = tccrt_lib_image_decoder(&call);
     if (status)
         tccdata_free(out);

@@ -30,7 +30,7 @@ int main(int argc, char **argv)
     int status = x ? tccdata_read(&p, argv[1], x) : TCC_EUSAGE;
     if (status)
         fprintf(stderr, "%s\n", tccdata_error());
-    else if (fwrite(x, n, 1, stdout) != 1)
+    else if (*tccdata_error() || fwrite(x, n, 1, stdout) != 1)
         status = 1;
     free(x);
     return status;
