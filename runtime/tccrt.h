@@ -75,7 +75,8 @@ const char *tccrt_name(const struct tccrt_model *m);
 int tccrt_nclasses(const struct tccrt_model *m);
 const char *tccrt_class_name(const struct tccrt_model *m, int k);
 /* What the artifact says of itself by that key, likewise; NULL: nothing. "train.data.tables": what training's data
- * were, lines of text (doc/tccc-train.md). */
+ * were, lines of text (doc/tccc-train.md); "train.loss": of each term of its loss a line, LOSS HOW OUTPUT, where HOW
+ * (softmax, sigmoid, exp, none) makes probabilities of that output's numbers. */
 const char *tccrt_meta(const struct tccrt_model *m, const char *key);
 
 /* -- Sessions ------------------------------------------------------------------------------- */

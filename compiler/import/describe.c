@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * --embed-meta: what training's data were goes from a checkpoint into the artifact, as the text that tccc-train wrote
- * (tools/data/tables.c says how it reads); and the names of the target's classes become the words of the output that
- * has so many numbers a sample.
+ * (tools/data/tables.c says how it reads), and what its loss was (train_loss_text); and the names of the target's
+ * classes become the words of the output that has so many numbers a sample.
  */
 #include "compiler/import/adapter.h"
 #include "compiler/import/frontend.h"
@@ -66,7 +66,7 @@ static const char *output_of(const struct ir_module *m, int nclasses)
 
 bool frontend_describe(struct ir_module *m, const char *path)
 {
-    const char *text = safetensors_value(m->ctx, path, TABLES), *output;
+    const char *text = safetensors_value(m->ctx, path, TABLES, NULL), *output;
     struct classes c = {0};
 
     if (!text)
@@ -74,6 +74,9 @@ bool frontend_describe(struct ir_module *m, const char *path)
     if (!read_classes(m, text, &c))
         return ir_error(m->ctx, &(struct ir_where){.file = path}, "its metadata " TABLES " is damaged");
     ir_meta_new(m, TABLES, text);
+    const char *loss = safetensors_value(m->ctx, path, "train.loss", "");
+    if (loss && *loss)
+        ir_meta_new(m, "train.loss", loss);
     output = c.names.n ? output_of(m, c.names.n) : NULL;
     if (output && !ir_labels_of(m, output))
         ir_labels_new(m, output, c.names.n, c.names.at);

@@ -151,7 +151,7 @@ bool safetensors_read(struct ir_ctx *ctx, const char *path, struct named_tensors
     return ok;
 }
 
-const char *safetensors_value(struct ir_ctx *ctx, const char *path, const char *key)
+const char *safetensors_value(struct ir_ctx *ctx, const char *path, const char *key, const char *otherwise)
 {
     struct reader r = {.ctx = ctx, .path = path};
     json_t *root;
@@ -159,7 +159,7 @@ const char *safetensors_value(struct ir_ctx *ctx, const char *path, const char *
     if (!file)
         return NULL;
     const char *text = json_string_value(json_object_get(json_object_get(root, "__metadata__"), key));
-    text = text ? ir_intern(ctx, text) : NULL;
+    text = text ? ir_intern(ctx, text) : otherwise;
     if (!text)
         wrong(ctx, path, ir_internf(ctx, "its metadata have no '%s', which tccc-train writes into checkpoints", key));
     json_decref(root);

@@ -110,7 +110,7 @@ static struct ir_value *input_named(struct entry *e, const char *name)
 
 /* -- The loss ------------------------------------------------------------------------------------------------------ */
 
-static bool is_float_tensor(const struct ir_value *v)
+bool train_is_float_tensor(const struct ir_value *v)
 {
     return ir_is_tensor(v->type) && tcc_is_float((enum tcc_dtype)v->type->dtype);
 }
@@ -122,12 +122,12 @@ static struct ir_value *scores_named(struct entry *e, const char *name)
         struct ir_value *v = train_entry_value(e, name);
         if (!v)
             train_no_output(e, "--loss", name);
-        else if (!is_float_tensor(v))
+        else if (!train_is_float_tensor(v))
             train_complain(e->t, "--loss: output '%s' is not a tensor of floats", name);
-        return v && is_float_tensor(v) ? v : NULL;
+        return v && train_is_float_tensor(v) ? v : NULL;
     }
     for (int i = 0; i < e->from->body->last->nin; i++)
-        if (is_float_tensor(e->results[i]))
+        if (train_is_float_tensor(e->results[i]))
             return e->results[i];
     train_complain(e->t, "%s", "--loss: the model has no output that is a tensor of floats");
     return NULL;

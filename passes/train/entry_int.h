@@ -40,6 +40,7 @@ struct entry train_entry_new(struct training *t, const char *name, const struct 
 struct ir_value *train_entry_value(struct entry *e, const char *name);
 /* says so, and which there are; false */
 bool train_no_output(struct entry *e, const char *option, const char *name);
+bool train_is_float_tensor(const struct ir_value *v);
 struct ir_value *train_entry_scores(struct entry *e);        /* what the loss takes; NULL after a diagnostic */
 /* The loss of one term and of one output, and its gradient by it (seed NULL: not wanted). A target that is no input yet
  * becomes the last one. */

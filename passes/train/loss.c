@@ -377,7 +377,7 @@ bool loss_classified(struct loss_build *l)
 /* -- The door ------------------------------------------------------------------------------------------------------ */
 
 static bool (*const builders[])(struct loss_build *l) = {
-#define LOSS(name, target, build, others, keys, doc) loss_##build,
+#define LOSS(name, target, holds, build, others, keys, doc) loss_##build,
 #include "passes/train/losses.def"
 #undef LOSS
 };

@@ -69,7 +69,7 @@ bool loss_wrong(struct loss_build *l, const char *what);
 bool loss_elements(struct loss_build *l, struct ir_value *each, struct ir_value *slopes);
 bool loss_values_fit(struct loss_build *l);
 
-#define LOSS(name, target, build, others, keys, doc) bool loss_##build(struct loss_build *l);
+#define LOSS(name, target, holds, build, others, keys, doc) bool loss_##build(struct loss_build *l);
 #include "passes/train/losses.def"
 #undef LOSS
 

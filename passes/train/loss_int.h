@@ -9,7 +9,7 @@
 #include "passes/pass.h"
 
 enum loss_kind {
-#define LOSS(name, target, build, others, keys, doc) LOSS_##name,
+#define LOSS(name, target, holds, build, others, keys, doc) LOSS_##name,
 #include "passes/train/losses.def"
 #undef LOSS
     LOSS_output,                 /* output:NAME: the model computes it */
@@ -47,6 +47,9 @@ bool train_loss_read(struct ir_ctx *ctx, const char *text, struct train_loss *lo
 bool train_loss_is_simple(const struct train_loss *loss);
 enum loss_target train_loss_target_kind(const struct train_loss *loss);
 int train_loss_nscores(const struct train_loss *loss);
+/* A line a term, for the artifact: the loss, what makes probabilities of its input (losses.def), and that output;
+ * `input`: the one of a loss that names none. */
+const char *train_loss_text(struct ir_ctx *ctx, const struct train_loss *loss, const char *input);
 
 /* The type of a target that the model has not: what the loss expects for scores of that type. */
 ir_type train_loss_target(struct ir_ctx *ctx, const struct train_loss *loss, ir_type scores);

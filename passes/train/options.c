@@ -59,9 +59,9 @@ const char **train_names(struct ir_ctx *ctx, const char *text)
 static const struct loss_row {
     const char *name;
     enum loss_target target;
-    const char *others, *keys;
+    const char *holds, *others, *keys;
 } loss_rows[] = {
-#define LOSS(name, target, build, others, keys, doc) {#name, TARGET_##target, others, keys},
+#define LOSS(name, target, holds, build, others, keys, doc) {#name, TARGET_##target, #holds, others, keys},
 #include "passes/train/losses.def"
 #undef LOSS
 };
@@ -261,6 +261,14 @@ int train_loss_nscores(const struct train_loss *l)
         n++;
     }
     return n;
+}
+
+const char *train_loss_text(struct ir_ctx *ctx, const struct train_loss *l, const char *input)
+{
+    bool own = l->kind == LOSS_output;
+    const char *line = ir_internf(ctx, "%s %s %s\n", own ? "output" : loss_rows[l->kind].name,
+                                  own ? "none" : loss_rows[l->kind].holds, l->input ? l->input : input);
+    return l->next ? ir_internf(ctx, "%s%s", line, train_loss_text(ctx, l->next, input)) : line;
 }
 
 bool train_loss_is_simple(const struct train_loss *l)

@@ -386,6 +386,17 @@ bool train_begin(struct training *t, struct ir_module *m, const struct train_opt
            train_select(t);
 }
 
+/* What the artifact says of its loss: predictions become probabilities by it. */
+static void describe_loss(const struct training *t)
+{
+    int i = 0;
+
+    while (i < t->main->body->last->nin - 1 && !train_is_float_tensor(t->main->body->last->in[i].value))
+        i++;
+    if (t->main->body->last->nin)
+        ir_meta_new(t->m, "train.loss", train_loss_text(t->ctx, &t->loss, ir_output_name(t->main, i)));
+}
+
 static int64_t bytes_of(const struct ir_state *s)
 {
     int64_t dims[TCC_MAX_RANK], n = tcc_dtype_bytes((enum tcc_dtype)s->type->dtype);
@@ -422,6 +433,7 @@ bool train_build(struct ir_module *m, const struct train_options *o)
                   : !build_step(&t) || !build_eval(&t) || !build_grad(&t) || !build_apply(&t) || !build_init(&t) ||
                         !train_build_predict(&t) || !train_build_calibrate(&t))
         return false;
+    describe_loss(&t);
     for (struct ir_state *s = m->states; s; s = s->next)
         s->on_host = t.o->offload_optimizer && s->flags & IR_STATE_OPTIMIZER && bytes_of(s) >= OFFLOAD_LEAST;
     remove_all(t.m, "main");

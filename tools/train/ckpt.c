@@ -82,10 +82,11 @@ static void link_artifact(const struct trainer *t)
 static int write_state(struct trainer *t, const char *name)
 {
     char path[PATH_MAX], text[6][32], control[160], *tables = data_tables_text(&t->tables);
-    const struct tccrt_pair meta[] = {{"train.data.epoch", text[0]},   {"train.data.batch", text[1]},
-                                      {"train.data.steps", text[2]},   {"train.data.batch_size", text[3]},
-                                      {"train.data.samples", text[4]}, {"train.data.best", text[5]},
-                                      {"train.control", control},      {"train.data.tables", tables}};
+    const char *loss = tccrt_meta(t->m.artifact, "train.loss");
+    const struct tccrt_pair meta[] = {
+        {"train.data.epoch", text[0]},      {"train.data.batch", text[1]},   {"train.data.steps", text[2]},
+        {"train.data.batch_size", text[3]}, {"train.data.samples", text[4]}, {"train.data.best", text[5]},
+        {"train.control", control},         {"train.data.tables", tables},   {"train.loss", loss}};
     const int64_t values[] = {t->epoch, t->batch, t->done, t->global_batch, t->data.samples};
 
     if (!tables)
@@ -98,7 +99,7 @@ static int write_state(struct trainer *t, const char *name)
     if (code == EXIT_FINE) {
         int status =
             tccrt_checkpoint_save(t->m.session, path, option_set(t->o, OPT_partial) ? TCCRT_CHECKPOINT_STAGES : 0,
-                                  sizeof meta / sizeof *meta, meta);
+                                  sizeof meta / sizeof *meta - !loss, meta);
         code = status == TCC_OK ? EXIT_FINE : trainer_status(t, status);
     }
     free(tables);

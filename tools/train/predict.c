@@ -2,8 +2,9 @@
 /*
  * tccc-train predict STEP.so: the entry point `predict`, or an artifact's only one, over all samples, and of each what
  * people ask: its file, the most probable classes under the names that training's data had (they are in the
- * checkpoint), and how probable they are. Scores become probabilities by a softmax, unless they are some already.
- * Where the target of training was of floats, its numbers are given in the units that its data had.
+ * checkpoint), and how probable they are. Scores become probabilities by a softmax, unless they are some already; by
+ * a sigmoid where the artifact says that its loss took them so (train.loss). Where the target of training was of
+ * floats, its numbers are given in the units that its data had.
  */
 #include "tools/train/predict_int.h"
 
@@ -93,7 +94,7 @@ void predict_head(const struct predictions *p, int k, char *to)
     if (p->each > 1)
         snprintf(number, sizeof number, "%d", k + 1);
     if (!*to)
-        snprintf(to, PREDICT_TEXT, "%s%s", p->classes ? "class" : "value", number);
+        snprintf(to, PREDICT_TEXT, "%s%s", p->classes ? "class" : p->sigmoid ? "probability" : "value", number);
 }
 
 /* Are these probabilities already? */
@@ -121,6 +122,31 @@ static void softmax(double *row, int64_t n)
         row[i] /= sum;
 }
 
+/* Does the loss take the sigmoid of that output? train.loss has lines KIND HOLDS OUTPUT (passes/train/losses.def). */
+static bool takes_sigmoid(const struct tccrt_model *m, const char *output)
+{
+    static const char holds[] = " sigmoid ";
+    size_t n = strlen(output), skip = sizeof holds - 1;
+
+    for (const char *s = tccrt_meta(m, "train.loss"); s && *s; s += strcspn(s, "\n"), s += *s == '\n') {
+        const char *word = s + strcspn(s, " \n");
+        if (!strncmp(word, holds, skip) && !strncmp(word + skip, output, n) && word[skip + n] == '\n')
+            return true;
+    }
+    return false;
+}
+
+/* Of two classes the loss gives the second one's probability alone. */
+static void sigmoids(double *row, int64_t n, bool pair)
+{
+    for (int64_t i = 0; i < (pair ? 1 : n); i++)
+        row[i] = 1 / (1 + exp(-row[i]));
+    if (pair) {
+        row[1] = row[0];
+        row[0] = 1 - row[1];
+    }
+}
+
 /* The most probable classes first; of equals the lower one. */
 static void choose(const double *row, int64_t n, const struct data_column *names, int each, struct predicted *out)
 {
@@ -137,11 +163,11 @@ static void choose(const double *row, int64_t n, const struct data_column *names
     }
 }
 
-/* Rows of the output, as what is asked. */
-static int fill(struct predictions *p, const struct tcc_tensor *t, const struct data_column *names)
+/* Rows of the output, n numbers each; wide: as many as are told of, 2 where the one decides between two classes. */
+static int fill(struct predictions *p, const struct tcc_tensor *t, int64_t wide, const struct data_column *names)
 {
     int64_t n = t->rank == 2 ? t->dims[1] : 1;
-    double *rows = calloc((size_t)(p->samples * n) + 1, sizeof *rows);
+    double *rows = calloc((size_t)(p->samples * wide) + 1, sizeof *rows);
     bool probable = true;
 
     p->at = calloc((size_t)(p->samples * p->each) + 1, sizeof *p->at);
@@ -150,18 +176,21 @@ static int fill(struct predictions *p, const struct tcc_tensor *t, const struct 
         return tool_error(p->o, EXIT_ENVIRONMENT, "no memory");
     }
     for (int64_t i = 0; i < p->samples * n; i++)
-        rows[i] = tcc_load_f64((enum tcc_dtype)t->dtype,
-                               (const char *)t->data + i * tcc_dtype_bytes((enum tcc_dtype)t->dtype));
+        rows[i / n * wide + i % n] = tcc_load_f64(
+            (enum tcc_dtype)t->dtype, (const char *)t->data + i * tcc_dtype_bytes((enum tcc_dtype)t->dtype));
     for (int64_t s = 0; s < p->samples; s++)
-        probable &= sums_to_one(rows + s * n, n);
+        probable &= sums_to_one(rows + s * wide, n);
     for (int64_t s = 0; s < p->samples; s++) {
-        if (p->classes && !probable)
-            softmax(rows + s * n, n);
+        double *row = rows + s * wide;
+        if (p->sigmoid)
+            sigmoids(row, n, wide > n);
+        else if (p->classes && !probable)
+            softmax(row, n);
         if (p->classes)
-            choose(rows + s * n, n, names, p->each, p->at + s * p->each);
+            choose(row, wide, names, p->each, p->at + s * p->each);
         for (int64_t k = 0; !p->classes && k < n; k++)
-            p->at[s * n + k] = (struct predicted){
-                .class = k, .value = p->target ? data_table_decode(p->target, k, rows[s * n + k]) : rows[s * n + k]};
+            p->at[s * n + k] =
+                (struct predicted){.class = k, .value = p->target ? data_table_decode(p->target, k, row[k]) : row[k]};
     }
     free(rows);
     return EXIT_FINE;
@@ -295,11 +324,14 @@ static int tell(void *user, const struct run_results *r)
     const struct data_column *names = class_names(table);
     p.target = table && (!table->ncolumns || data_table_width(table) == n) ? table : NULL;
     p.output = r->names[k];
-    p.classes = n > 1 && (names || !known || tcc_is_int(target));
+    p.sigmoid = takes_sigmoid(g->artifact, p.output);
+    bool pair = n == 1 && p.sigmoid && names && names->nclasses == 2;
+    p.classes = pair || (n > 1 && (names || !known || tcc_is_int(target)));
     if (n < 1 || n > INT_MAX)
         return tool_error(g->o, EXIT_DATA, "predict: output '%s' has %" PRId64 " numbers a sample", p.output, n);
-    p.each = (int)(p.classes && g->top < n ? g->top : n);
-    int code = fill(&p, t, names);
+    int64_t wide = n + pair;
+    p.each = (int)(p.classes && g->top < wide ? g->top : wide);
+    int code = fill(&p, t, wide, names);
     if (code == EXIT_FINE && (!g->world || !tccrt_comm_rank(g->world)))
         code = put(&p);
     free(p.at);

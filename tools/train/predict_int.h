@@ -12,6 +12,7 @@ struct predictions {
     const struct options *o;
     const char *output;          /* whose these are */
     bool classes;                /* else a row of numbers */
+    bool sigmoid;                /* the loss's: each number becomes a probability by itself */
     int64_t samples;
     int each;                    /* of a sample */
     struct predicted *at;        /* [samples, each] */
