@@ -83,11 +83,11 @@ TIMM_ANY = """test_byobnet test_convnext test_convnext2 test_convnext3 test_effi
     repvgg_a0 rexnet_100 repvit_m0_9 rdnet_tiny selecsls42 starnet_s050 shvit_s1 vgg11_bn vovnet39a xception41 xception poolformer_s12 poolformerv2_s12 pvt_v2_b0 mambaout_femto
     nf_regnet_b0 dm_nfnet_f0 gernet_s resnetv2_50 tresnet_m caformer_s18 convformer_s18 efficientvit_b0 mobilevit_xxs mobilevitv2_050 swiftformer_xs fastvit_t8 nextvit_small""".split()
 TIMM_FIXED = {"test_vit": {}, "test_vit2": {}, "test_vit3": {"img_size": None}, "test_vit4": {}, "vit_tiny_patch16_224": {}, "deit_tiny_distilled_patch16_224": {}, "cait_xxs24_224": {"depth": 4}, "beit_base_patch16_224":
-              {"depth": 2}, "eva02_tiny_patch14_224": {"depth": 2, "img_size": 56}, "flexivit_small": {"depth": 2}, "gmixer_12_224": {}, "resmlp_12_224": {}, "mixer_s32_224": {}, "gmlp_ti16_224": {"num_blocks": 4},
+              {"depth": 2}, "eva02_tiny_patch14_224": {"depth": 2, "img_size": 56}, "flexivit_small": {"depth": 2, "img_size": None}, "gmixer_12_224": {}, "resmlp_12_224": {}, "mixer_s32_224": {}, "gmlp_ti16_224": {},
               "pit_ti_224": {}, "xcit_nano_12_p16_224": {"depth": 2}, "convit_tiny": {"depth": 4, "local_up_to_layer": 2}, "crossvit_tiny_240": {"img_size": 240}, "coat_tiny": {}, "levit_128s": {},
               "swin_tiny_patch4_window7_224": {"depths": (1, 1, 1, 1)}, "swinv2_tiny_window8_256": {"img_size": 256, "depths": (1, 1, 1, 1)}, "twins_svt_small": {"depths": (1, 1, 2, 1)},
               "tnt_s_patch16_224": {"depth": 2}, "visformer_tiny": {}, "volo_d1_224": {"layers": (1, 1, 1, 1)}, "maxvit_pico_rw_256": {"img_size": 256}, "coatnet_nano_rw_224": {}, "davit_tiny":
-              {"depths": (1, 1, 1, 1)}, "gcvit_xxtiny": {}, "mvitv2_tiny": {"depths": (1, 1, 2, 1)}, "nest_tiny": {}, "efficientformer_l1": {}, "efficientformerv2_s0": {}, "sequencer2d_s": {},
+              {"depths": (1, 1, 1, 1)}, "gcvit_xxtiny": {}, "mvitv2_tiny": {}, "nest_tiny": {}, "efficientformer_l1": {}, "efficientformerv2_s0": {}, "sequencer2d_s": {},
               "hiera_tiny_224": {}, "halonet26t": {"img_size": None}, "lambda_resnet26t": {"img_size": None}, "botnet26t_256": {"img_size": None}, "vit_relpos_small_patch16_224": {"depth": 2},
               "vit_base_patch16_siglip_224": {"depth": 2}, "samvit_base_patch16_224": {"depth": 2}, "naflexvit_base_patch16_gap": {"depth": 2, "img_size": None}, "tiny_vit_5m_224": {}}
 
