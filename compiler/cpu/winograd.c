@@ -59,9 +59,9 @@ static int by_lane(const struct cpu_machine *m)
 /* -- What pays ------------------------------------------------------------------------------------------ */
 
 /* Cycles of a convolution by tiles of that form, or directly (NULL): products at two vectors a cycle while weights come
- * at eight bytes a cycle, many at four (two threads share the memory), and such as the second cache does not hold are
- * waited for in part; and what the transforms of a vector of a tile's channels take. Within a fifth of what was
- * measured on layers of 64 to 512 channels, images of 7 to 224 pixels. */
+ * at four bytes a cycle (a layer alone gets eight, with which densenet121 took larger tiles, a fifth more room, and was
+ * no faster), and such as the second cache does not hold are waited for in part; and what the transforms of a vector of
+ * a tile's channels take. Within a fifth of what was measured on layers of 64 to 512 channels, images of 7 to 224. */
 static double cost(const struct pass_machine *m, const struct ir_node *n, const struct ir_winograd *w)
 {
     ir_type x = n->in[0].value->type, u = n->in[1].value->type, y = n->out[0]->type;
@@ -73,8 +73,7 @@ static double cost(const struct pass_machine *m, const struct ir_node *n, const 
     const struct cpu_machine *cpu = (const struct cpu_machine *)m;
     double vector = (double)cpu->emit.vector_bytes / 4, tiles = (double)(images * down * across);
     double pairs = (double)points * (double)c * (double)o, products = pairs * tiles / (2 * vector),
-           fetch = pairs * (double)images / (pairs * 4 > 8. * (double)cpu->l2 ? 1 : 2),
-           waits = pairs * 4 > (double)cpu->l2 ? pairs / 4 : 0,
+           fetch = pairs * (double)images, waits = pairs * 4 > (double)cpu->l2 ? pairs / 4 : 0,
            transforms = w ? (points > 16 ? 5.8 : 5) * (double)points : 0;
     /* Weights that change are transformed in each run: written, put into panels. */
     double weights = w && !ir_const_of(n->in[1].value) ? 3 * pairs / vector : 0;
@@ -89,22 +88,28 @@ static double gain_of(const struct pass_machine *m, enum tcc_dtype d)
     return pairs ? CPU_BF16_GAIN : tcc_small_float(d) ? CPU_F16_GAIN : 1;
 }
 
-/* Tiles of more results have the larger errors: those of 4 must gain a tenth on those of 2. */
+/*
+ * A form must gain a fifth on the direct way, and two fifths by steps, whose weights take the most room: in a network
+ * they come from memory in each run, which took what 3x3 by steps of 2 gained alone (resnet50). Tiles of more results
+ * have the larger errors and weights: they must gain a tenth on those of 2.
+ */
 static double chosen(const struct pass_machine *m, const struct ir_node *n, int *results)
 {
     struct ir_winograd w;
-    double direct = cost(m, n, NULL) / gain_of(m, (enum tcc_dtype)n->in[0].value->type->dtype), least = 0.8 * direct,
+    double direct = cost(m, n, NULL) / gain_of(m, (enum tcc_dtype)n->in[0].value->type->dtype), least = direct,
            two = direct;
     *results = 0;
     for (int i = 2; i <= 4; i++) {
-        double cycles = ir_winograd_of(n, i, &w) ? cost(m, n, &w) : direct;
+        if (!ir_winograd_of(n, i, &w))
+            continue;
+        double cycles = cost(m, n, &w), most = w.stride > 1 ? 0.6 : 0.8;
         two = i == 2 ? cycles : two;
-        if (cycles >= least || (i == 4 && cycles >= 0.9 * two))
+        if (cycles >= least || cycles >= most * direct || (i > 2 && cycles >= 0.9 * two))
             continue;
         *results = i;
         least = cycles;
     }
-    return *results ? least : direct;
+    return least;
 }
 
 int cpu_winograd(const struct pass_machine *m, const struct ir_node *n)
