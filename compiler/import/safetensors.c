@@ -4,6 +4,7 @@
  * then the header, then the tensors' bytes. The run-time library has a reader for checkpoints; the compiler uses
  * nothing of it.
  */
+#include "base/checkpoint.h"
 #include "compiler/import/adapter.h"
 
 #include <jansson.h>
@@ -151,6 +152,19 @@ bool safetensors_read(struct ir_ctx *ctx, const char *path, struct named_tensors
     return ok;
 }
 
+/* A checkpoint that has a digest of its bytes is what was written: else a changed one would go into artifacts. */
+static bool is_whole(const struct ir_file *file, const json_t *metadata)
+{
+    const char *digest = json_string_value(json_object_get(metadata, CKPT_DIGEST_KEY)),
+               *format = json_string_value(json_object_get(metadata, CKPT_FORMAT_KEY));
+    char found[CKPT_DIGEST];
+
+    if (!ckpt_covers_file(digest, format))
+        return true;
+    return digest && format && !strcmp(format, CKPT_FORMAT) &&
+           ckpt_file_digest(ir_file_data(file), ir_file_size(file), found) && !strcmp(digest, found);
+}
+
 const char *safetensors_value(struct ir_ctx *ctx, const char *path, const char *key, const char *otherwise)
 {
     struct reader r = {.ctx = ctx, .path = path};
@@ -158,9 +172,13 @@ const char *safetensors_value(struct ir_ctx *ctx, const char *path, const char *
     struct ir_file *file = open_file(&r, &root);
     if (!file)
         return NULL;
-    const char *text = json_string_value(json_object_get(json_object_get(root, "__metadata__"), key));
-    text = text ? ir_intern(ctx, text) : otherwise;
-    if (!text)
+    const json_t *metadata = json_object_get(root, "__metadata__");
+    bool whole = is_whole(file, metadata);
+    const char *text = whole ? json_string_value(json_object_get(metadata, key)) : NULL;
+    text = text ? ir_intern(ctx, text) : whole ? otherwise : NULL;
+    if (!whole)
+        wrong(ctx, path, "the file's bytes are damaged: they have another digest than it says");
+    else if (!text)
         wrong(ctx, path, ir_internf(ctx, "its metadata have no '%s', which tccc-train writes into checkpoints", key));
     json_decref(root);
     ir_file_unref(file);

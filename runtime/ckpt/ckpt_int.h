@@ -13,20 +13,11 @@
 #ifndef TCC_RUNTIME_CKPT_CKPT_INT_H
 #define TCC_RUNTIME_CKPT_CKPT_INT_H
 
+#include "base/checkpoint.h"
 #include "runtime/rt_int.h"
 
 #define CKPT_MAX_HEADER ((size_t)100 << 20)      /* as in the reference implementation */
 #define CKPT_MAX_DEPTH 32
-
-/* The digest of a file, metadata "tccc.digest": XXH3-64 of all its bytes, the digest's own 16 digits taken as zeros.
- * "tccc.format" says that there is one, so that no changed byte hides it. Files of before have 16 digits there alone,
- * of the tensors' bytes by name. */
-#define CKPT_DIGEST_KEY "tccc.digest"
-#define CKPT_DIGEST_KIND "file:"
-#define CKPT_FORMAT_KEY "tccc.format"
-#define CKPT_FORMAT "2"
-#define CKPT_DIGITS 16
-#define CKPT_DIGEST (sizeof CKPT_DIGEST_KIND + CKPT_DIGITS)
 
 /* A tensor as the header describes it. */
 struct ckpt_entry { const char *name; const char *dtype; int rank; int64_t dims[TCC_MAX_RANK]; uint64_t first, last; };

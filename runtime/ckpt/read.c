@@ -227,26 +227,6 @@ static bool older_digest(const struct tccrt_tensors *f, char text[CKPT_DIGEST])
     return each != NULL;
 }
 
-/* All bytes; the digest's own digits as zeros. False: it does not stand where it is written. */
-static bool file_digest(const struct tccrt_tensors *f, char text[CKPT_DIGEST])
-{
-    static const char before[] = "\"" CKPT_DIGEST_KEY "\":\"" CKPT_DIGEST_KIND;
-    static const char zeros[] = "0000000000000000";
-    size_t n = sizeof before - 1;
-    const uint8_t *at = memmem(f->data, f->size, before, n), *end = f->data + f->size;
-    struct tcr_xxh3 x;
-
-    if (!at || (size_t)(end - at) < n + CKPT_DIGITS)
-        return false;
-    at += n;
-    tcr_xxh3_begin(&x);
-    tcr_xxh3_add(&x, f->data, (size_t)(at - f->data));
-    tcr_xxh3_add(&x, zeros, CKPT_DIGITS);
-    tcr_xxh3_add(&x, at + CKPT_DIGITS, (size_t)(end - at) - CKPT_DIGITS);
-    snprintf(text, CKPT_DIGEST, CKPT_DIGEST_KIND "%016llx", (unsigned long long)tcr_xxh3_end(&x));
-    return true;
-}
-
 int tccrt_tensors_covered(const struct tccrt_tensors *f)
 {
     int least = TCCRT_DIGEST_FILE, k;
@@ -260,12 +240,13 @@ int tccrt_tensors_covered(const struct tccrt_tensors *f)
 
 static int check_file(const struct tccrt_tensors *f)
 {
-    bool whole = f->format || (f->digest && !strncmp(f->digest, CKPT_DIGEST_KIND, strlen(CKPT_DIGEST_KIND)));
+    bool whole = ckpt_covers_file(f->digest, f->format);
     char found[CKPT_DIGEST] = "";
 
     if (!whole && !f->digest)
         return TCC_OK;
-    if (whole && (!f->digest || !f->format || strcmp(f->format, CKPT_FORMAT) || !file_digest(f, found)))
+    if (whole &&
+        (!f->digest || !f->format || strcmp(f->format, CKPT_FORMAT) || !ckpt_file_digest(f->data, f->size, found)))
         return tcr_fail(TCC_EINPUT, "the file's bytes are damaged: what it says of its digest is");
     if (!whole && !older_digest(f, found))
         return tcr_fail(TCC_EENV, "no memory");

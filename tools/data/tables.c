@@ -542,7 +542,9 @@ int data_tables_load(const struct options *o, const char *path, struct data_tabl
         return tool_error(o, status == TCC_EENV ? EXIT_ENVIRONMENT : EXIT_DATA, "%s", tccrt_error());
     const char *text = tccrt_tensors_value(f, "train.data.tables");
     all->from = path;
-    if (text && !data_tables_parse(all, text))
+    if (tccrt_tensors_check(f) != TCC_OK)
+        code = tool_error(o, EXIT_DATA, "%s: %s", path, tccrt_error());
+    else if (text && !data_tables_parse(all, text))
         code = tool_error(o, EXIT_DATA, "%s: its metadata train.data.tables is damaged", path);
     tccrt_tensors_close(f);
     return code;
