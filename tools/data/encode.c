@@ -263,6 +263,10 @@ bool data_column_encode(const struct data_column *c, double v, double *out, char
 {
     if (!curved(c, v, out, why, room))
         return false;
+    if (c->nscales && !isfinite(v)) {
+        snprintf(why, room, "%g has no place in a scale", v);
+        return false;
+    }
     for (int k = 0; k < c->nscales; k++)
         out[k] = (out[k] - c->scales[k].subtract) / c->scales[k].divide;
     return true;
