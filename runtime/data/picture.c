@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MOST_SIDE = 16384 };
+enum { MOST_SIDE = 16384, MOST_FILE = 1 << 30 };
 
 static _Thread_local char message[256];
 
@@ -248,21 +248,38 @@ int tccdata_decode(const struct tccdata_picture *p, const void *file, size_t siz
     return status;
 }
 
+/* To the end, which a pipe does not tell beforehand; NULL and errno: none within MOST_FILE bytes, or an error. */
+static unsigned char *read_all(int fd, size_t room, size_t *n)
+{
+    unsigned char *bytes = malloc(room), *grown;
+    ssize_t got = 1;
+
+    for (*n = 0; bytes && got > 0; *n += got > 0 ? (size_t)got : 0) {
+        if (*n == room) {
+            errno = EFBIG;
+            grown = room < MOST_FILE ? realloc(bytes, room *= 2) : NULL;
+            if (!grown)
+                break;
+            bytes = grown;
+        }
+        got = read(fd, bytes + *n, room - *n);
+    }
+    if (got == 0)
+        return bytes;
+    int why = errno;
+    free(bytes);
+    errno = why;
+    return NULL;
+}
+
 int tccdata_read(const struct tccdata_picture *p, const char *path, void *to)
 {
     struct stat st;
+    size_t n = 0;
     int fd = tcr_open_input(path, true), status;
-    bool there = fd >= 0 && !fstat(fd, &st);
-    size_t room = there ? (size_t)st.st_size + 1 : 0, n = 0;
-    unsigned char *bytes = there ? malloc(room) : NULL;
-    ssize_t got = 1;
+    unsigned char *bytes = fd >= 0 && !fstat(fd, &st) ? read_all(fd, (size_t)st.st_size + 4096, &n) : NULL;
 
-    while (bytes && got > 0 && n < room)
-        n += (got = read(fd, bytes + n, room - n)) > 0 ? (size_t)got : 0;
-    if (!bytes || got < 0)
-        status = fail(TCC_EENV, "%s: cannot be read: %s", path, strerror(errno));
-    else
-        status = tccdata_decode(p, bytes, n, to);
+    status = bytes ? tccdata_decode(p, bytes, n, to) : fail(TCC_EENV, "%s: cannot be read: %s", path, strerror(errno));
     free(bytes);
     if (fd >= 0)
         close(fd);
