@@ -129,8 +129,11 @@ static bool value_of(struct csv_table *t, const struct csv_column *c, double *ou
     if (csv_missing(s)) {
         if (instead_of(t, c, out))
             return true;
-        snprintf(why, room, "column '%.*s': no value; missing=mean%s or missing=X says what it becomes", shown, name.at,
-                 t->q->o->table->alone ? " (of training, --load)" : "");
+        snprintf(why, room, "column '%.*s': no value; %smissing=X says what it becomes%s", shown, name.at,
+                 !c->of->numbers         ? ""
+                 : t->q->o->table->alone ? "missing=mean (of training, --load) or "
+                                         : "missing=mean or ",
+                 c->of->numbers ? "" : ", X the number of a category");
         return false;
     }
     if (c->of->numbers) {
