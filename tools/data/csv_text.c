@@ -130,5 +130,5 @@ bool csv_number(struct csv_span s, double *out)
     memcpy(copy, s.at, s.n);
     copy[s.n] = '\0';
     *out = strtod(copy, &end);
-    return !*end && end != copy;
+    return end == copy + s.n; /* a byte 0 ends no number */
 }
