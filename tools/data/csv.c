@@ -62,15 +62,18 @@ static bool may_find(const struct csv_table *t, const struct csv_column *c, bool
     if (!table->alone && !table->closed)
         return true;
     if (scale)
-        snprintf(error, ERROR_SIZE, "%s: column '%.80s': the scale of encode= is training's: --load CHECKPOINT",
-                 t->q->path, c->of->name);
+        snprintf(
+            error, ERROR_SIZE,
+            "%s: column '%.80s': the scale of encode= is training's: --load CHECKPOINT (to quantise: --embed-meta)",
+            t->q->path, c->of->name);
     else if (table->from)
         snprintf(error, ERROR_SIZE,
                  "%s: column '%.80s' is of categories, which %s has no numbers for; say categories=%.80s:A+B",
                  t->q->path, c->of->name, table->from, c->of->name);
     else
         snprintf(error, ERROR_SIZE,
-                 "%s: column '%.80s' is of categories, whose numbers are training's: --load CHECKPOINT, or say "
+                 "%s: column '%.80s' is of categories, whose numbers are training's: --load CHECKPOINT (to quantise: "
+                 "--embed-meta), or say "
                  "categories=%.80s:A+B",
                  t->q->path, c->of->name, c->of->name);
     return false;
