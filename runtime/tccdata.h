@@ -14,8 +14,8 @@
  * 2000 are decoded by libjpeg-turbo, libpng, libtiff, libwebp and OpenJPEG, which are opened when the first such
  * picture comes: without them that call is TCC_EENV, and the message names the library. Of PNG, BMP, PNM, TIFF and
  * lossless WebP pixels are the file's; those of JPEG are libjpeg-turbo's by its defaults, as Pillow's are. Alpha is
- * dropped, 16 bits become 8, orientation (EXIF) and colour profiles are not looked at. A picture has at most 2^28
- * pixels, one that is made at most 16384 along a side.
+ * dropped, 16 bits become 8; TIFF is turned as its tag of orientation says, while that of EXIF, gamma and colour
+ * profiles are not looked at. A picture has at most 2^28 pixels, one that is made at most 16384 along a side.
  *
  * Functions return a tcc_status (abi.h): TCC_OK; TCC_EINPUT, the picture or the input is to blame; TCC_EENV, a library,
  * a file or memory is missing; TCC_EUSAGE, an argument makes no sense. tccdata_error() has the message of the calling

@@ -9,7 +9,15 @@
 
 #include "runtime/libop/image_int.h"
 
-enum { TAG_WIDTH = 256, TAG_LENGTH = 257, TAG_EXTRA = 338, PREMULTIPLIED = 1, OPACITY = 2, TOP_LEFT = 1 };
+enum {
+    TAG_WIDTH = 256,
+    TAG_LENGTH = 257,
+    TAG_ORIENTATION = 274,
+    TAG_EXTRA = 338,
+    PREMULTIPLIED = 1,
+    OPACITY = 2,
+    TOP_LEFT = 1
+};
 #define MAX_ALLOCATION (INT64_C(1) << 30)
 
 struct tiff_calls {
@@ -120,6 +128,30 @@ static void drop_alpha(const struct tiff_calls *c, void *tiff)
         c->set_field(tiff, TAG_EXTRA, 1, &as_they_are);
 }
 
+/* libtiff mirrors, but does not exchange rows and columns, as orientations from 5 on want: true, the caller has to,
+ * when it has mirrored as these want it before. */
+static bool turned(const struct tiff_calls *c, void *tiff)
+{
+    static const int before[] = {1, 4, 3, 2};
+    uint16_t is = 0;
+
+    return c->field(tiff, TAG_ORIENTATION, &is) && is >= 5 && is <= 8 &&
+           c->set_field(tiff, TAG_ORIENTATION, before[is - 5]);
+}
+
+static int exchange(struct tcc_lib_call *call, struct lib_image *m, const uint32_t *pixels)
+{
+    int64_t w = m->h, h = m->w;
+
+    m->w = w;
+    m->h = h;
+    uint8_t *y = lib_image_output(call, m);
+    for (int64_t r = 0; y && r < h; r++)
+        for (int64_t k = 0; k < w; k++)
+            lib_image_put(y, r * w + k, m, (const uint8_t *)&pixels[k * h + r]);
+    return y ? TCC_OK : TCC_EENV;
+}
+
 /* Red is the lowest byte of a pixel. */
 static int decode(struct tcc_lib_call *call, const struct tiff_calls *c, void *tiff, struct lib_image *m)
 {
@@ -134,12 +166,13 @@ static int decode(struct tcc_lib_call *call, const struct tiff_calls *c, void *t
     if (!(pixels = malloc((size_t)(m->w * m->h) * sizeof *pixels)))
         return LIB_NO_MEMORY(call);
     int status = TCC_OK;
+    bool across = turned(c, tiff);
 
     drop_alpha(c, tiff);
     if (!c->read(tiff, w, h, pixels, TOP_LEFT, 1))
         status = LIB_FAIL(call, "the TIFF cannot be decoded");
     else
-        status = lib_image_from_rgb(call, m, (const uint8_t *)pixels, 4);
+        status = across ? exchange(call, m, pixels) : lib_image_from_rgb(call, m, (const uint8_t *)pixels, 4);
     free(pixels);
     return status;
 }

@@ -15,7 +15,8 @@ import torch
 from PIL import Image
 from torchvision.transforms import v2, InterpolationMode
 
-FILES = ["small.png", "small.jpg", "gray.pgm", "rgb.bmp", "alpha.bmp", "palette.bmp", "plain.ppm", "gamma.png", "alpha.tiff", "cmyk.jpg", "hundred.pgm"]
+FILES = ["small.png", "small.jpg", "gray.pgm", "rgb.bmp", "alpha.bmp", "palette.bmp", "plain.ppm", "gamma.png", "alpha.tiff", "cmyk.jpg", "hundred.pgm",
+         "turned5.tiff", "turned6.tiff", "turned7.tiff", "turned8.tiff"]
 WAYS = [  # channels, height, width, resize, last, type, mean, std
     (3, 20, 24, 0, 0, "f32", 0.0, 1.0), (3, 16, 16, 0, 0, "f32", 0.485, 0.229), (1, 9, 14, 12, 0, "f32", 0.1307, 0.3081), (3, 30, 41, 0, 1, "f32", 0.5, 0.25),
     (3, 7, 5, 6, 1, "u8", 0.0, 1.0), (1, 33, 8, 17, 0, "u8", 0.0, 1.0), (3, 224, 224, 256, 0, "f32", 0.406, 0.225), (3, 12, 50, 9, 0, "u8", 0.0, 1.0)]
