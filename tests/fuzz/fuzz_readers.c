@@ -107,19 +107,21 @@ static void sample_files(const char *path)
         {.scale = 1, .augment = 7, .lenient = true, .missing = "mean"},
         {.scale = 1, .categories = "a:x+y;b:1+2", .columns = "a+b", .stride = 1},
         {.scale = 1, .encode = "a:year+weekday+second+minmax;b:onehot+standard;c:log1p", .missing = "2020-02-29"},
-        {.scale = 1, .encode = "*:standard;*:onehot", .missing = "mean", .lenient = true}};
-    enum { NWAYS = sizeof ways / sizeof *ways };
-    static const enum data_reader_id readers[] = {READER_tar, READER_csv, READER_text};
+        {.scale = 1, .encode = "*:standard;*:onehot", .missing = "mean", .lenient = true},
+        {.scale = 1, .tokens = "bytes", .columns = "b", .length = 4, .pad = 300, .lenient = true}};
+    enum { NWAYS = sizeof ways / sizeof *ways, NREAD = 4, TRIES = 8 * NREAD };
+    static const enum data_reader_id readers[NREAD] = {READER_tar, READER_csv, READER_text, READER_lines};
     char error[ERROR_SIZE];
 
-    for (int k = 0; k < 24 * NWAYS; k++) {
+    for (int k = 0; k < TRIES * NWAYS; k++) {
+        enum data_reader_id reader = readers[k % NREAD];
         struct data_request q = {.path = path,
-                                 .o = &ways[k / 24],
-                                 .info = &inputs[k / 3 % 4],
-                                 .named = k / 12 % 2,
+                                 .o = &ways[k / TRIES],
+                                 .info = &inputs[k / NREAD % 4],
+                                 .named = k / (4 * NREAD) % 2,
                                  .ninputs = 4,
                                  .inputs = inputs};
-        if (q.o->encode && readers[k % 3] != READER_csv)
+        if (q.o->encode && reader != READER_csv)
             continue;
         struct data_tables tables = {0};
         struct data_options own = *q.o;
@@ -128,7 +130,7 @@ static void sample_files(const char *path)
         error[0] = '\0';
         own.table = data_table_of(&tables, q.info->name);
         q.o = &own;
-        if (data_read(&q, (int)readers[k % 3], &a, &found, error))
+        if (data_read(&q, (int)reader, &a, &found, error))
             use_rows(&a);
         else if (found && !*error)
             abort();

@@ -384,6 +384,18 @@ static size_t spaces_behind(const unsigned char *s, size_t at, size_t n)
     return at;
 }
 
+int64_t data_bpe_size(const struct data_bpe *b)
+{
+    const char *text;
+    json_t *id;
+    int64_t most = -1;
+
+    json_object_foreach(b->vocab, text, id) most = json_integer_value(id) > most ? json_integer_value(id) : most;
+    for (size_t i = 0; i < b->nadded; i++)
+        most = b->added[i].id > most ? b->added[i].id : most;
+    return most + 1;
+}
+
 static bool encode(struct bpe_encoder *e, const unsigned char *text, size_t n, size_t *next, char *error)
 {
     const struct bpe_added *added;

@@ -12,6 +12,9 @@
  * already, a file's columns are those, by name, and nothing depends on the file's other rows. Numbers go through
  * float64. What the input gets is f32[n, numbers] (f32[n] of one where the input has rank 1), i64 for an input of
  * integers.
+ *
+ * With tokens= a column is of text: the input gets u32[n, length], a row's first tokens and padding behind them. Where
+ * lines are rows (lines:FILE), there is one column, which is called as training's or as the input.
  */
 #include "tools/data/csv_int.h"
 
@@ -25,7 +28,9 @@ struct rows {
     struct data_source source;
     char path[256];
     enum tcc_dtype dtype;
-    int64_t n, width; /* rows, and numbers of one */
+    int64_t n, width;     /* rows, and numbers of one */
+    struct data_bpe *bpe; /* of text; NULL: bytes */
+    uint32_t pad;
     void *values;
     double *row;
     int64_t nbad;
@@ -215,6 +220,23 @@ static int column_at(const struct csv_column *c, int64_t i)
     return c->at;
 }
 
+/* A text's first tokens, and padding. */
+static bool text_row(struct csv_table *t, const struct csv_column *c, struct rows *r, char *why, size_t room)
+{
+    char error[ERROR_SIZE] = "no memory";
+    uint32_t *ids = NULL, *to = (uint32_t *)r->values + r->n * r->width;
+    size_t length = 0, n = 0;
+    const unsigned char *s = (const unsigned char *)csv_plain(t, t->fields[c->at], &length);
+    bool ok = s && (!r->bpe || data_bpe_encode(r->bpe, s, length, &ids, &n, error));
+
+    if (!ok)
+        snprintf(why, room, "column '%.40s': %.140s", c->of->name, error);
+    for (size_t i = 0, most = r->bpe ? n : length; ok && i < (size_t)r->width; i++)
+        to[i] = i >= most ? r->pad : r->bpe ? ids[i] : s[i];
+    free(ids);
+    return ok;
+}
+
 static bool read_row(struct csv_table *t, int n, const struct csv_column *c, struct rows *r, char *why, size_t room)
 {
     if (t->nfields != t->ncolumns) {
@@ -222,6 +244,8 @@ static bool read_row(struct csv_table *t, int n, const struct csv_column *c, str
                  t->ncolumns);
         return false;
     }
+    if (t->text)
+        return text_row(t, c, r, why, room);
     for (int k = 0, at = 0; k < n; at += data_column_width(c[k++].of)) {
         int shown = snprintf(why, room, "column '%.*s': ", (int)(t->names[c[k].at].n < 40 ? t->names[c[k].at].n : 40),
                              t->names[c[k].at].at);
@@ -266,6 +290,7 @@ static void rows_release(struct data_source *s)
 {
     struct rows *r = (struct rows *)s;
 
+    data_bpe_free(r->bpe);
     free(r->values);
     free(r->row);
     free(r->bad);
@@ -295,11 +320,22 @@ static bool open_table(struct csv_table *t, char *error)
     size_t n = strlen(t->q->path);
     int64_t line;
 
+    if (!t->q->file)
+        return put_error(error, "%s: a folder; expected a file of text", t->q->path);
     t->at = (const char *)t->q->file->bytes;
     t->end = t->at + t->q->file->size;
     if (t->end - t->at >= 3 && !memcmp(t->at, "\xef\xbb\xbf", 3))
         t->at += 3;
     t->line = 1;
+    if (t->lines) {
+        const struct data_table *known = t->q->o->table;
+        const char *name = known->ncolumns == 1 ? known->columns[0].name : t->q->info->name;
+        t->ncolumns = 1;
+        t->names = malloc(sizeof *t->names);
+        if (t->names)
+            t->names[0] = (struct csv_span){name, strlen(name), false};
+        return t->names || csv_no_memory(error);
+    }
     t->delimiter = d ? (!strcmp(d, "tab") ? '\t' : *d) : n > 4 && strstr(t->q->path + n - 4, "tsv") ? '\t' : ',';
     if (d && strcmp(d, "tab") && d[1])
         return put_error(error, "%s: delimiter=%s: expected one character, or tab", t->q->path, d);
@@ -315,6 +351,48 @@ static bool open_table(struct csv_table *t, char *error)
     return t->names || csv_no_memory(error);
 }
 
+/* A column that becomes tokens is one, and nothing else is made of it. */
+static bool check_text(const struct csv_table *t, int n, struct csv_column *c, char *error)
+{
+    const struct data_options *o = t->q->o;
+
+    if (!t->text)
+        return !t->q->named || (!o->length && !o->pad) ||
+               put_error(error, "%s: length= and pad= are of a column of text: tokens=", t->q->path);
+    if (n != 1)
+        return put_error(error, "%s: tokens= is for one column, of %d: NAME=FILE:COLUMN", t->q->path, n);
+    if (t->q->named && (o->categories || o->encode || o->missing))
+        return put_error(error, "%s: categories=, encode= and missing= say nothing of text (tokens=)", t->q->path);
+    if (o->table->closed && !o->table->tokens)
+        return put_error(error, "%s: input '%s': training's column '%.80s' was not of text (%s): leave tokens= out",
+                         t->q->path, o->table->input, c->of->name, o->table->from ? o->table->from : "its data");
+    c->of->numbers = false;
+    return true;
+}
+
+/* What becomes of text: as it is said, as training had it, as the input wants it. */
+static bool open_tokens(struct csv_table *t, struct rows *r, char *error)
+{
+    const struct data_options *o = t->q->o;
+    const struct tccrt_value_info *info = t->q->info;
+    struct data_table *table = o->table;
+    bool bytes = !o->tokens || !strcmp(o->tokens, "bytes");
+    int64_t wants = info->rank == 2 && info->dims[1] > 0 ? info->dims[1] : 0;
+    int64_t row[] = {o->length ? o->length : table->row[0] ? table->row[0] : wants, o->pad ? o->pad : table->row[1]};
+
+    if (row[0] < 1 || row[1] > UINT32_MAX)
+        return put_error(error, "%s: how many tokens has a row of input '%s'? Add ,length=N", t->q->path, info->name);
+    if (!bytes && !(r->bpe = data_bpe_open(o->tokens, error, &t->q->code)))
+        return false;
+    r->dtype = TCC_U32;
+    r->width = row[0];
+    r->pad = (uint32_t)row[1];
+    table->vocabulary = bytes ? 256 : data_bpe_size(r->bpe);
+    table->vocabulary = table->vocabulary > row[1] ? table->vocabulary : row[1] + 1;
+    return data_table_tokens(t->q->path, table, bytes ? NULL : data_bpe_digest(r->bpe), o->tokens, error) &&
+           data_table_row(t->q->path, table, row, error);
+}
+
 static bool fill_rows(struct csv_table *t, int n, struct csv_column *c, struct rows *r, char *error)
 {
     const char *at = t->at;
@@ -327,7 +405,9 @@ static bool fill_rows(struct csv_table *t, int n, struct csv_column *c, struct r
     t->line = line;
     if (*error)
         return false;
-    for (int k = 0; k < n; k++)
+    if (t->text && !open_tokens(t, r, error))
+        return false;
+    for (int k = 0; k < n && !t->text; k++)
         r->width += data_column_width(c[k].of);
     if (r->width > MOST_NUMBERS)
         return put_error(error, "%s: %lld numbers a row; at most %d", r->path, (long long)r->width, MOST_NUMBERS);
@@ -339,7 +419,9 @@ static bool fill_rows(struct csv_table *t, int n, struct csv_column *c, struct r
 
 static bool make_array(struct csv_table *t, int n, struct csv_column *c, struct data_array *out, char *error)
 {
-    const struct data_request *q = t->q;
+    struct data_request *q = t->q;
+    struct data_options plain = *q->o; /* whose length= cuts nothing out of an array */
+    struct data_request own = *q;
     struct rows *r = calloc(1, sizeof *r);
 
     if (!r)
@@ -352,12 +434,14 @@ static bool make_array(struct csv_table *t, int n, struct csv_column *c, struct 
         return false;
     }
     int64_t dims[2] = {r->n, r->width};
-    return data_from_source(q, &r->source, r->dtype, r->width == 1 && q->info->rank == 1 ? 1 : 2, dims, out, error);
+    plain.length = 0;
+    own.o = &plain;
+    return data_from_source(&own, &r->source, r->dtype, r->width == 1 && q->info->rank == 1 ? 1 : 2, dims, out, error);
 }
 
-bool data_open_csv(struct data_request *q, struct data_array *out, bool *found, char *error)
+static bool open_rows(struct data_request *q, bool lines, struct data_array *out, bool *found, char *error)
 {
-    struct csv_table t = {.q = q};
+    struct csv_table t = {.q = q, .lines = lines};
     struct csv_column *c = NULL;
     int n = 0;
     bool ok = false;
@@ -365,12 +449,15 @@ bool data_open_csv(struct data_request *q, struct data_array *out, bool *found, 
     *found = true;
     *error = '\0';
     if (open_table(&t, error)) {
+        t.text = csv_takes_text(&t);
         c = calloc((size_t)t.ncolumns + 1, sizeof *c);
         n = c ? csv_find_columns(&t, c, found, error) : 0;
-        ok = n > 0 && (q->phase == PHASE_COLUMNS   ? survey(&t, n, c, error)
-                       : q->phase == PHASE_CLASSES ? find_classes(&t, n, c, error)
-                       : q->phase == PHASE_SCALES  ? find_scales(&t, n, c, error)
-                                                   : make_array(&t, n, c, out, error));
+        ok = n > 0 && check_text(&t, n, c, error) &&
+             (q->phase == PHASE_ROWS      ? make_array(&t, n, c, out, error)
+              : t.text                    ? true
+              : q->phase == PHASE_COLUMNS ? survey(&t, n, c, error)
+              : q->phase == PHASE_CLASSES ? find_classes(&t, n, c, error)
+                                          : find_scales(&t, n, c, error));
     }
     if (!ok && !*error)
         csv_no_memory(error);
@@ -379,4 +466,16 @@ bool data_open_csv(struct data_request *q, struct data_array *out, bool *found, 
     free(t.names);
     free(t.plain);
     return ok;
+}
+
+bool data_open_csv(struct data_request *q, struct data_array *out, bool *found, char *error)
+{
+    return open_rows(q, false, out, found, error);
+}
+
+/* Of several inputs one has to be named. */
+bool data_open_lines(struct data_request *q, struct data_array *out, bool *found, char *error)
+{
+    *found = q->named || q->ninputs == 1;
+    return *found && open_rows(q, true, out, found, error);
 }

@@ -32,6 +32,17 @@ static bool is_input(const struct data_request *q, struct csv_span name)
     return false;
 }
 
+bool csv_takes_text(const struct csv_table *t)
+{
+    const struct data_request *q = t->q;
+    const char *name = q->info->name;
+    bool other = t->lines || (column_named(t, name, strlen(name)) < 0 && strcmp(name, "target") != 0);
+
+    if (q->named || q->o->table->tokens)
+        return q->o->tokens || q->o->table->tokens;
+    return q->o->tokens && other && q->info->rank == 2 && tcc_is_int((enum tcc_dtype)q->info->dtype);
+}
+
 static void list_names(const struct csv_table *t, char *to, size_t room)
 {
     size_t used = 0;
@@ -79,7 +90,9 @@ static int choose_columns(const struct csv_table *t, struct csv_column *c, bool 
     const char *list = asked_columns(q);
     int n = 0, own = column_named(t, q->info->name, strlen(q->info->name));
 
-    if (list && (q->named || q->name || tcc_is_float((enum tcc_dtype)q->info->dtype)) && (q->named || own < 0))
+    bool wants = q->named || q->name || t->text || tcc_is_float((enum tcc_dtype)q->info->dtype);
+
+    if (list && wants && (q->named || own < 0))
         return named_columns(t, list, c, error);
     if (own >= 0) {
         c[0].at = own;

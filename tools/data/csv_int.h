@@ -14,7 +14,9 @@ struct csv_span {
 };
 
 struct csv_table {
-    const struct data_request *q;
+    struct data_request *q;
+    bool lines; /* of one field each, as they are, and the first one names nothing */
+    bool text;  /* the column is of text, which becomes tokens */
     const char *at, *end; /* of the text; `at` moves */
     char delimiter;
     int64_t line; /* of the file, from 1 */
@@ -42,7 +44,10 @@ bool csv_number(struct csv_span s, double *out);                     /* false: i
 /* The name of a category; NULL: no memory. It lasts to the next call. */
 const char *csv_plain(struct csv_table *t, struct csv_span s, size_t *n);
 
-/* csv_columns.c. The columns that the input takes, how many; 0 after an error, or where nothing asks for this table
+/* csv_columns.c. Is what the input takes a column of text? By tokens=, which in words for all inputs is not of the
+ * target, nor of columns that have an input's name. */
+bool csv_takes_text(const struct csv_table *t);
+/* The columns that the input takes, how many; 0 after an error, or where nothing asks for this table
  * (`found` false). */
 int csv_find_columns(struct csv_table *t, struct csv_column *c, bool *found, char *error);
 /* Of categories= or encode= (`list`), COLUMN:A+B;COLUMN:...: what it says of this column, or NULL. */

@@ -45,11 +45,27 @@ static bool quoted_field(struct csv_table *t, struct csv_span *s, char *error)
     return put_error(error, "%s: line %lld: a quote is never closed", t->q->path, (long long)line);
 }
 
+/* All of a line, empty or not, is a field. */
+static bool whole_line(struct csv_table *t, int64_t *line, char *error)
+{
+    const char *end = t->at < t->end ? memchr(t->at, '\n', (size_t)(t->end - t->at)) : NULL;
+    struct csv_span s = {t->at, (size_t)((end ? end : t->end) - t->at), false};
+
+    *line = t->line++;
+    if (t->at >= t->end)
+        return false;
+    t->at = end ? end + 1 : t->end;
+    s.n -= s.n && s.at[s.n - 1] == '\r';
+    return add_field(t, s, error);
+}
+
 /* The next line's fields; false with an empty error: there is none. */
 bool csv_read_line(struct csv_table *t, int64_t *line, char *error)
 {
     *error = '\0';
     t->nfields = 0;
+    if (t->lines)
+        return whole_line(t, line, error);
     while (t->at < t->end && (*t->at == '\n' || *t->at == '\r')) { /* empty lines are no rows */
         t->line += *t->at == '\n';
         t->at++;

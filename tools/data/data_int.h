@@ -72,7 +72,7 @@ struct data_array {
  * samples, -1: none (--split-axis). Lists and texts are the caller's. */
 struct data_options {
     enum tcc_dtype dtype;
-    int64_t length, stride, offset, limit, size, resize;
+    int64_t length, stride, offset, limit, size, resize, pad;
     double scale;
     /* of a picture's channels; else one number */
     struct data_numbers { int n; double at[DATA_CHANNELS]; } means, stds;
@@ -118,6 +118,8 @@ struct data_table {
     double scale;
     struct data_numbers means, stds;
     char *tokens;                /* "bytes", or the digest of a tokenizer and its file's name; NULL: not of text */
+    int64_t vocabulary;          /* tokens are below this; 0: not known. It is not kept */
+    int64_t row[2];              /* of a column of text: how many tokens, and the one that fills up; 0: of no text */
     int64_t picture[3];          /* height, width, and what the shorter side became; 0: no pictures */
     int ncolumns;
     struct data_column *columns;
@@ -157,6 +159,8 @@ double data_table_decode(const struct data_table *t, int64_t k, double v);
 bool data_table_scaling(const char *path, struct data_options *own, enum tcc_dtype dtype, char *error);
 /* Text's tokens: `digest` of the tokenizer (NULL: bytes), `file` it is from. False: training had others. */
 bool data_table_tokens(const char *path, struct data_table *t, const char *digest, const char *file, char *error);
+/* length= and pad= of a column of text, as they came to be: kept, or training's. */
+bool data_table_row(const char *path, struct data_table *t, const int64_t is[2], char *error);
 /* size= and resize= of pictures that are not given are training's; and what they came to is kept, or was training's. */
 void data_table_size(const struct data_table *t, struct data_options *own);
 bool data_table_picture(const char *path, struct data_table *t, const int64_t is[3], char *error);
@@ -295,6 +299,7 @@ struct data_bpe *data_bpe_open(const char *path, char *error, int *code);   /* o
 /* Appends the tokens of valid UTF-8; *ids is malloc'ed and grows. For one thread at a time. False after `error`. */
 bool data_bpe_encode(const struct data_bpe *b, const unsigned char *text, size_t n, uint32_t **ids, size_t *count,
                      char *error);
+int64_t data_bpe_size(const struct data_bpe *b);               /* one more than the largest token */
 const char *data_bpe_digest(const struct data_bpe *b);         /* of its vocabulary, and of how it cuts */
 void data_bpe_free(struct data_bpe *b);
 

@@ -6,10 +6,10 @@
  * them instead of looking again: a row's values then depend on that row alone, never on the rows beside it.
  *
  * The text has a line an item, a word and what it is about: input NAME begins an input; then read TYPE, scale X, mean
- * X..., std X..., missing TEXT, tokens bytes|DIGEST FILE, picture H W RESIZE; numbers MEAN NAME, dates MEAN NAME and
- * categories NAME for each column in its order (MEAN "-": it had no number); class NAME for each category of the column
- * before, encode WORD+WORD for what becomes of it (encode.c), by SUBTRACT DIVIDE for each scale. Bytes that would break
- * lines or JSON are written \xHH.
+ * X..., std X..., missing TEXT, tokens bytes|DIGEST FILE, row LENGTH PAD, picture H W RESIZE; numbers MEAN NAME, dates
+ * MEAN NAME and categories NAME for each column in its order (MEAN "-": it had no number; categories of text have no
+ * classes); class NAME for each category of the column before, encode WORD+WORD for what becomes of it (encode.c), by
+ * SUBTRACT DIVIDE for each scale. Bytes that would break lines or JSON are written \xHH.
  */
 #include "tools/data/data_int.h"
 
@@ -265,6 +265,19 @@ bool data_table_tokens(const char *path, struct data_table *t, const char *diges
     return false;
 }
 
+bool data_table_row(const char *path, struct data_table *t, const int64_t is[2], char *error)
+{
+    if (!t->closed && !t->row[0])
+        memcpy(t->row, is, sizeof t->row);
+    if (!t->row[0] || !memcmp(t->row, is, sizeof t->row))
+        return true;
+    return put_error(error,
+                     "%s: input '%s': training's rows were of %lld tokens, filled up with %lld (%s), these would be "
+                     "of %lld with %lld: leave length= and pad= out",
+                     path, t->input, (long long)t->row[0], (long long)t->row[1], t->from ? t->from : "its data",
+                     (long long)is[0], (long long)is[1]);
+}
+
 void data_table_size(const struct data_table *t, struct data_options *own)
 {
     if (!t || !t->closed || !t->picture[0])
@@ -358,6 +371,8 @@ char *data_tables_text(const struct data_tables *all)
             put(f, "missing", t->missing);
         if (t->tokens)
             put(f, "tokens", t->tokens);
+        if (t->row[0])
+            fprintf(f, "row %lld %lld\n", (long long)t->row[0], (long long)t->row[1]);
         if (t->picture[0])
             fprintf(f, "picture %lld %lld %lld\n", (long long)t->picture[0], (long long)t->picture[1],
                     (long long)t->picture[2]);
@@ -415,12 +430,12 @@ static bool take_scale(struct data_table *t, const char *s)
     return end != s && !*end;
 }
 
-static bool take_picture(struct data_table *t, char *s)
+static bool take_counts(const char *s, int64_t *to, int n, int64_t least, int64_t most)
 {
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < n; i++) {
         char *end;
-        t->picture[i] = strtoll(s, &end, 10);
-        if (end == s || t->picture[i] < 1 || *end != (i < 2 ? ' ' : '\0'))
+        to[i] = strtoll(s, &end, 10);
+        if (end == s || to[i] < (i ? least : 1) || to[i] > most || *end != (i < n - 1 ? ' ' : '\0'))
             return false;
         s = end + 1;
     }
@@ -479,7 +494,9 @@ static bool take_line(struct data_tables *all, struct data_table **t, const char
     if (!strcmp(word, "tokens"))
         return !(*t)->tokens && tcr_unescape(rest) && ((*t)->tokens = strdup(rest));
     if (!strcmp(word, "picture"))
-        return take_picture(*t, rest);
+        return take_counts(rest, (*t)->picture, 3, 1, INT64_MAX);
+    if (!strcmp(word, "row"))
+        return take_counts(rest, (*t)->row, 2, 0, UINT32_MAX);
     return !strcmp(word, "scale")        ? take_scale(*t, rest)
            : !strcmp(word, "mean")       ? take_numbers(rest, &(*t)->means)
            : !strcmp(word, "std")        ? take_numbers(rest, &(*t)->stds)

@@ -34,6 +34,8 @@ static bool tokens(struct data_request *q, const struct data_options *o, struct 
     char why[ERROR_SIZE];
     bool ok = b && data_table_tokens(q->path, o->table, data_bpe_digest(b), o->tokens, error), fits = ok;
 
+    if (ok && o->table)
+        o->table->vocabulary = data_bpe_size(b);
     ok = ok && data_bpe_encode(b, q->file->bytes, q->file->size, &ids, &n, why);
 
     if (fits && !ok)
@@ -66,5 +68,7 @@ bool data_open_text(struct data_request *q, struct data_array *out, bool *found,
     o.offset += !q->named && !strcmp(q->info->name, "target");
     if (o.tokens && strcmp(o.tokens, "bytes") != 0)
         return tokens(q, &o, out, error);
+    if (o.table)
+        o.table->vocabulary = 256;
     return data_table_tokens(q->path, o.table, NULL, NULL, error) && bytes(q, &o, out, error);
 }

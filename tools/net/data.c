@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PICTURE = 224, CHUNK = 4096 };
+enum { PICTURE = 224, CHUNK = 4096, MOST_TOKENS = 1 << 24 };
 
 struct peek {
     const struct options *o;
@@ -167,7 +167,7 @@ static int count_classes(struct peek *p, int i, struct data_array *a, int64_t *c
             *count = values[k] >= *count ? values[k] + 1 : *count;
     }
     free(values);
-    if (code == EXIT_FINE && *count > 1 << 24)
+    if (code == EXIT_FINE && *count > MOST_TOKENS)
         code = tool_error(p->o, EXIT_DATA, "%s: the number %lld of a class or token is too large for a network",
                           a->name, (long long)*count - 1);
     return code;
@@ -183,12 +183,13 @@ static int64_t named_classes(const struct peek *p)
     return 0;
 }
 
-static bool of_bytes(const struct peek *p)
+/* As many tokens as the data could have; 0: not known, or more than a network would have. */
+static int64_t vocabulary_of(const struct peek *p)
 {
+    int64_t most = 0;
     for (int i = 0; i < p->tables.n; i++)
-        if (p->tables.at[i]->tokens && !strcmp(p->tables.at[i]->tokens, "bytes"))
-            return true;
-    return false;
+        most = p->tables.at[i]->vocabulary > most ? p->tables.at[i]->vocabulary : most;
+    return most <= MOST_TOKENS ? most : 0;
 }
 
 /* -- The target -------------------------------------------------------------------------------------------------- */
@@ -200,13 +201,14 @@ static int target_of(struct peek *p, const struct net_spec *spec, struct net_dat
     bool ok = false;
     for (int k = 0; k < 2 && !ok; k++) {
         ok = try_as(p, 1, TCC_I64, d->tokens ? ranks[!k] : ranks[k], &a);
-        if (ok && tcc_is_float(a.dtype)) {
+        bool column = ok && d->tokens && !k && a.source && a.dims[1] == 1; /* one a sample, after all */
+        if (ok && (tcc_is_float(a.dtype) || column)) {
             data_release(&a);
             ok = false;
         }
     }
     if (ok) {
-        d->classes = spec->classes ? spec->classes : of_bytes(p) ? 256 : named_classes(p);
+        d->classes = spec->classes ? spec->classes : vocabulary_of(p) ? vocabulary_of(p) : named_classes(p);
         d->each = a.rank == 2 && spec->row->takes == NET_TAKES_SEQUENCES && a.dims[1] == d->dims[0];
         if (a.rank != 1 && !d->each)
             code =
@@ -241,7 +243,7 @@ int net_data_read(const struct options *o, const struct net_spec *spec, struct n
     p.infos[1].name = "target";
     int code = input_of(&p, spec, d, &input);
     if (code == EXIT_FINE && d->tokens) {
-        d->vocabulary = spec->vocabulary ? spec->vocabulary : of_bytes(&p) ? 256 : 0;
+        d->vocabulary = spec->vocabulary ? spec->vocabulary : vocabulary_of(&p);
         code = d->vocabulary ? EXIT_FINE : count_classes(&p, 0, &input, &d->vocabulary);
     }
     data_release(&input);
