@@ -146,6 +146,9 @@ INFER(winograd)
         return false;
     if (x->rank != 4 || u->rank != 3 || !ir_winograd_of(n, 0, &w) || !infer_merge(ctx, x->dim[1], u->dim[1]))
         return infer_fail(ctx, n, "%s does not fit transformed weights %s", ir_type_text(ctx, x), ir_type_text(ctx, u));
+    for (int i = 1; i < 3; i++)
+        if (!ir_is_value(ir_mod(ctx, u->dim[i], ir_const(ctx, IR_WINOGRAD_BLOCK)), 0))
+            return infer_fail(ctx, n, "%s: channels must be multiples of %d", ir_type_text(ctx, u), IR_WINOGRAD_BLOCK);
     ir_expr dims[4] = {x->dim[0], u->dim[2], shape->exprs[0], shape->exprs[1]};
     return check_bias(ctx, n, dims[1]) && infer_set(ctx, n, 0, x->dtype, 4, dims);
 }

@@ -12,6 +12,7 @@
 #include "ir/ir.h"
 
 enum { IR_WINOGRAD_MOST = 11, IR_WINOGRAD_POINTS = 6 }; /* points along an axis: of all phases, of one */
+enum { IR_WINOGRAD_BLOCK = 16 };                         /* channels, which kernels take together */
 
 /* Points but the last of a phase, which is infinity: one and its negative side by side. */
 extern const double ir_winograd_at[IR_WINOGRAD_POINTS - 1];

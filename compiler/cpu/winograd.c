@@ -18,8 +18,8 @@
 #include "base/mutant.h"
 #include "ir/winograd.h"
 
-enum { PANEL = 32, BLOCK = 16, LINE = 16 }; /* elements */
-enum { FAR = 2 << 20 };                     /* bytes; measured with second caches of 1 MB */
+enum { PANEL = 2 * IR_WINOGRAD_BLOCK, BLOCK = IR_WINOGRAD_BLOCK, LINE = 16 }; /* elements */
+enum { FAR = 2 << 20 }; /* bytes; measured with second caches of 1 MB */
 enum {
     REGISTER_ROWS = 14,
     LEAST_ROWS = 2 * REGISTER_ROWS,

@@ -16,7 +16,7 @@
 
 #include <string.h>
 
-enum { BLOCK = 16, MOST = IR_WINOGRAD_MOST, POINTS = IR_WINOGRAD_POINTS };
+enum { BLOCK = IR_WINOGRAD_BLOCK, MOST = IR_WINOGRAD_MOST, POINTS = IR_WINOGRAD_POINTS };
 
 static int scalar(struct kb *k, int stage, enum ir_op op, int a, int b)
 {

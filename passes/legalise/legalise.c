@@ -74,6 +74,10 @@ static bool allows(enum ir_op op, enum ir_attr_key key)
 /* Window attributes that are left out, filled in: kernels are built from all of them. */
 static void fill_window(struct ir_ctx *ctx, struct ir_node *n)
 {
+    static const struct {
+        enum ir_attr_key key;
+        bool sizes;
+    } lists[] = {{IR_ATTR_strides, false}, {IR_ATTR_dilations, false}, {IR_ATTR_before, true}, {IR_ATTR_after, true}};
     int64_t ones[TCC_MAX_RANK];
     ir_expr zeros[TCC_MAX_RANK];
     int rank = n->out[0]->type->rank - 2;
@@ -81,14 +85,10 @@ static void fill_window(struct ir_ctx *ctx, struct ir_node *n)
         ones[i] = 1;
         zeros[i] = ir_const(ctx, 0);
     }
-    if (!ir_attr(n, IR_ATTR_strides))
-        ir_set_attr(n, ir_attr_ints(IR_ATTR_strides, rank, ones));
-    if (!ir_attr(n, IR_ATTR_dilations))
-        ir_set_attr(n, ir_attr_ints(IR_ATTR_dilations, rank, ones));
-    if (!ir_attr(n, IR_ATTR_before))
-        ir_set_attr(n, ir_attr_exprs(IR_ATTR_before, rank, zeros));
-    if (!ir_attr(n, IR_ATTR_after) && allows(n->op, IR_ATTR_after))
-        ir_set_attr(n, ir_attr_exprs(IR_ATTR_after, rank, zeros));
+    for (size_t k = 0; k < sizeof lists / sizeof *lists; k++)
+        if (!ir_attr(n, lists[k].key) && allows(n->op, lists[k].key))
+            ir_set_attr(n, lists[k].sizes ? ir_attr_exprs(lists[k].key, rank, zeros)
+                                          : ir_attr_ints(lists[k].key, rank, ones));
 }
 
 static void fill_windows(struct ir_ctx *ctx, struct ir_block *block)
