@@ -44,6 +44,8 @@ static bool make(struct tccdata_pixels *x, int width, int height, int channels)
     size_t stride = (size_t)width * (size_t)channels;
 
     *x = (struct tccdata_pixels){width, height, channels, stride, calloc((size_t)height, stride)};
+    if (!x->data)
+        *x = (struct tccdata_pixels){0};
     return x->data != NULL;
 }
 

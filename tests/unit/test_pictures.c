@@ -167,6 +167,28 @@ START_TEST(steps)
 }
 END_TEST
 
+/* Of each call without memory the pixels are all zeros. */
+START_TEST(nothing_left)
+{
+    const struct tccdata_pixels x = {W, H, 3, W * 3, ppm + 11};
+    int status = TCC_EENV, n = 0;
+
+    for (; status && n < 100; n++) {
+        struct tccdata_pixels out = x;
+        left = n;
+        status = _i == 0   ? tccdata_pixels(ppm, sizeof ppm, 3, &out)
+                 : _i == 1 ? tccdata_middle(&small, &x, &out)
+                           : tccdata_resize(&x, NULL, 4, 3, &out);
+        left = -1;
+        ck_assert_int_eq(!status, out.data != NULL);
+        ck_assert(!status || !(out.width || out.height || out.channels || out.stride));
+        tccdata_free(&out);
+    }
+    ck_assert_int_eq(status, TCC_OK);
+    ck_assert_int_gt(n, 1);
+}
+END_TEST
+
 START_TEST(no_memory)
 {
     float to[60];
@@ -225,6 +247,7 @@ int main(void)
     tcase_add_loop_test(c, inputs, 0, 10);
     tcase_add_test(c, senseless);
     tcase_add_test(c, steps);
+    tcase_add_loop_test(c, nothing_left, 0, 3);
     tcase_add_loop_test(c, no_memory, 0, 2);
     tcase_add_test(c, threads);
     suite_add_tcase(suite, c);
