@@ -242,7 +242,9 @@ int data_picture_told(const struct options *o, struct tccdata_picture *p)
     struct data_options *own = &words.o;
 
     *p = (struct tccdata_picture){.std = {1, 1, 1}};
-    snprintf(all, sizeof all, "%s%s", text[strcspn(text, ",=")] == '=' ? "," : "", text); /* keys alone */
+    bool keys = text[strcspn(text, ",=")] == '='; /* alone */
+    if (snprintf(all, sizeof all, "%s%s", keys ? "," : "", text) >= (int)sizeof all)
+        return usage_error(o, "--image-decode: a text of more than %d bytes", (int)sizeof all - 2);
     snprintf(given, sizeof given, "--image-decode=%s", text);
     int code = data_words_read(o, all, given, &words);
     if (code == EXIT_FINE)
