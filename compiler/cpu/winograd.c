@@ -18,6 +18,8 @@
 #include "base/mutant.h"
 #include "ir/winograd.h"
 
+#include <string.h>
+
 enum { PANEL = 2 * IR_WINOGRAD_BLOCK, BLOCK = IR_WINOGRAD_BLOCK, LINE = 16 }; /* elements */
 enum { FAR = 2 << 20 }; /* bytes; measured with second caches of 1 MB */
 enum {
@@ -248,8 +250,8 @@ static LLVMValueRef all_inside(struct wg *g, int stage)
         for (int j = 0; j < n->nguards; j++) {
             bool seen = false;
             for (int p = g->k->stages[stage].first; p < i && !seen; p++)
-                for (int q = 0; q < g->k->insns[p].nguards; q++)
-                    seen = seen || g->k->insns[p].guards[q].e == n->guards[j].e;
+                for (int q = 0; q < g->k->insns[p].nguards && !seen; q++)
+                    seen = !memcmp(&g->k->insns[p].guards[q], &n->guards[j], sizeof n->guards[j]);
             LLVMValueRef holds = seen ? NULL : em_guards(g->e, 1, &n->guards[j]);
             all = em_and_mask(g->e, all, holds);
         }

@@ -453,14 +453,14 @@ static bool make_known_rows(struct nk_open *o, const struct nk_machine *m, struc
         int64_t units[NK_OPEN] = {1, 1, 1};
         units[o->naxes - 2] = units[o->naxes - 1] = NK_ROWS;
         struct neuron_program *p = nk_find_shifts(o) ? turn(o, m, units, NK_KEYS_OTHER, &o->why) : NULL;
-        bool enough = !p || nk_ticks_of(m->core, p) > 2 * LONG || each == n;
+        bool made = p, enough = !made || nk_ticks_of(m->core, p) > 2 * LONG || each == n;
         neuron_program_free(p);
         if (!enough)
             continue;
         *t = (struct nk_turns){.naxes = o->naxes};
         for (int a = 0; a < o->naxes; a++)
             t->axis[a] = (struct nk_axis_turns){.n = 1, .points = {1}, .units = o->axis[a].units};
-        return p && make_rows(o, m, t);
+        return made && make_rows(o, m, t);
     }
     return false;
 }

@@ -222,7 +222,7 @@ static bool read_output(struct ir_ctx *ctx, const char *text, struct train_loss 
 /* One term, without its factor. */
 static bool read_term(struct ir_ctx *ctx, const char *text, struct train_loss *l)
 {
-    struct train_spec spec;
+    struct train_spec spec = {0};
     if (!strncmp(text, "output:", 7))
         return read_output(ctx, text + 7, l);
     if (!train_spec_read(ctx, "--loss", text, &spec))

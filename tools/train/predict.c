@@ -311,7 +311,7 @@ static int tell(void *user, const struct run_results *r)
     const struct predicting *g = user;
     struct predictions p = {.o = g->o, .samples = r->data->samples, .results = r};
     const struct data_table *table;
-    enum tcc_dtype target;
+    enum tcc_dtype target = TCC_NONE;
     int k = output_of(r);
 
     if (k < 0)
