@@ -59,6 +59,7 @@ static int note(struct quant *q, struct quant_value *v, const struct tcc_tensor 
     if (t->dtype != TCC_F32)
         return tool_error(q->o, EXIT_DATA, "'%s' is of %s: only models of float32 are calibrated", v->name,
                           tcc_dtype_name((enum tcc_dtype)t->dtype));
+    v->fed |= n > 0;
     if (t->rank && t->dims[0] == b->rows)
         n = n / b->rows * b->keep; /* without the copies that fill a batch up */
     if (v->sums)
@@ -92,6 +93,15 @@ static int note_batch(void *user, const struct run_batch *b)
     return code;
 }
 
+/* A range of nothing would be a scale of 1, whatever the values are in use. */
+static int check_ranges(const struct quant *q)
+{
+    for (int i = 0; i < q->nvalues; i++)
+        if (q->values[i].fed && q->values[i].hist && !q->values[i].hist->count)
+            return tool_error(q->o, EXIT_DATA, "--data: no sample has a finite value of '%s'", q->values[i].name);
+    return EXIT_FINE;
+}
+
 int quant_calibrate(struct quant *q)
 {
     struct feeding f = {.q = q};
@@ -107,7 +117,8 @@ int quant_calibrate(struct quant *q)
             return no_memory(q);
     }
     int code = quant_write_observed(q, path);
-    return code == EXIT_FINE ? feed(q, path, &f, &wish) : code;
+    code = code == EXIT_FINE ? feed(q, path, &f, &wish) : code;
+    return code == EXIT_FINE ? check_ranges(q) : code;
 }
 
 /* -- Classes -------------------------------------------------------------------------------------------------- */

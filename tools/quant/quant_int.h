@@ -50,7 +50,7 @@ struct quant_value {
     int producer, uses;          /* node, -1: none; nodes that read it, how often */
     int tensor;                  /* its value is constant; -1 */
     bool input, output, captured;    /* of the graph; read in a subgraph */
-    bool wanted;                 /* calibrated */
+    bool wanted, fed;            /* calibrated; samples had elements of it */
     struct hist *hist;
     double *hessian;
     int64_t width;               /* of the Hessian; 0: it gets a histogram */
