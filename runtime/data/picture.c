@@ -211,10 +211,22 @@ int tccdata_middle(const struct tccdata_picture *p, const struct tccdata_pixels 
 
 /* -- Samples ------------------------------------------------------------------------------------------------------- */
 
+/* Channel k of row r. */
+static void sample_row(const struct tccdata_picture *p, const uint8_t *row, int k, int r, void *to)
+{
+    size_t w = (size_t)p->width, c = (size_t)p->channels, channel = (size_t)k, line = (size_t)r, step = p->last ? c : 1,
+           at = p->last ? line * w * c + channel : (channel * (size_t)p->height + line) * w;
+
+    for (size_t i = 0; i < w; i++, at += step)
+        if (p->dtype == TCC_U8)
+            ((uint8_t *)to)[at] = row[i * c + channel];
+        else
+            ((float *)to)[at] = ((float)row[i * c + channel] / 255.0f - p->mean[k]) / p->std[k];
+}
+
 /* Into the input's order of axes and type. Floats as torchvision has them: float32 throughout. */
 int tccdata_sample(const struct tccdata_picture *p, const struct tccdata_pixels *x, void *to)
 {
-    int64_t pixels = (int64_t)p->width * p->height;
     int c = p->channels, status = check_picture(p);
 
     if (status || (status = check_pixels(x)))
@@ -223,14 +235,8 @@ int tccdata_sample(const struct tccdata_picture *p, const struct tccdata_pixels 
         return fail(TCC_EUSAGE, "%d x %d pixels of %d channels are no sample of %d x %d and %d", x->width, x->height,
                     x->channels, p->width, p->height, c);
     for (int k = 0; k < c; k++)
-        for (int64_t i = 0; i < pixels; i++) {
-            int64_t at = p->last ? i * c + k : k * pixels + i;
-            uint8_t v = x->data[(size_t)(i / p->width) * x->stride + (size_t)(i % p->width * c + k)];
-            if (p->dtype == TCC_U8)
-                ((uint8_t *)to)[at] = v;
-            else
-                ((float *)to)[at] = ((float)v / 255.0f - p->mean[k]) / p->std[k];
-        }
+        for (int r = 0; r < p->height; r++)
+            sample_row(p, x->data + (size_t)r * x->stride, k, r, to);
     return TCC_OK;
 }
 

@@ -247,12 +247,15 @@ static bool read_row(struct csv_table *t, int n, const struct csv_column *c, str
     if (t->text)
         return text_row(t, c, r, why, room);
     for (int k = 0, at = 0; k < n; at += data_column_width(c[k++].of)) {
-        int shown = snprintf(why, room, "column '%.*s': ", (int)(t->names[c[k].at].n < 40 ? t->names[c[k].at].n : 40),
-                             t->names[c[k].at].at);
+        struct csv_span name = t->names[c[k].at];
+        char wrong[120];
         double d = 0;
-        if (!value_of(t, &c[k], &d, why, room) ||
-            !data_column_encode(c[k].of, d, r->row + at, why + shown, room - (size_t)shown))
+        if (!value_of(t, &c[k], &d, why, room))
             return false;
+        if (!data_column_encode(c[k].of, d, r->row + at, wrong, sizeof wrong)) {
+            snprintf(why, room, "column '%.*s': %s", (int)(name.n < 40 ? name.n : 40), name.at, wrong);
+            return false;
+        }
     }
     for (int64_t i = 0, at = r->n * r->width; i < r->width; i++) {
         double d = r->row[i];

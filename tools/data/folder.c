@@ -156,8 +156,6 @@ static bool find_classes(const struct data_request *q, char *error)
 {
     struct data_table *t = q->o->table;
 
-    if (q->phase == PHASE_SCALES)
-        return true;
     if (q->phase == PHASE_CLASSES)
         return walk(NULL, &(struct search){.column = t->columns, .note = true, .error = error}, q->path, -1, 0);
     if (!t->ncolumns && !data_table_column(t, "", 0))

@@ -219,6 +219,12 @@ static void dims_text(const struct data_array *a, char *to, size_t room)
     snprintf(to + used, room - used, "]");
 }
 
+/* Scales are encode='s. */
+static bool has_phase(const struct data_options *o, int phase)
+{
+    return phase != PHASE_SCALES || o->encode;
+}
+
 /* The phases from..to of reading a file; a reader that looks for nothing before has the last one only. */
 static bool read_file(struct data_request *q, int asked, enum data_phase from, enum data_phase to,
                       struct data_array *out, bool *found, char *error)
@@ -235,7 +241,7 @@ static bool read_file(struct data_request *q, int asked, enum data_phase from, e
     const struct reader_row *r = &readers[data_reader_of(q->path, q->file, asked)];
     for (int phase = (int)from; ok && phase <= (int)to; phase++) {
         q->phase = (enum data_phase)phase;
-        if (phase == PHASE_ROWS || r->looks)
+        if (phase == PHASE_ROWS || (r->looks && has_phase(q->o, phase)))
             ok = r->open(q, out, found, error);
     }
     data_unref(q->file);
@@ -250,7 +256,7 @@ static bool look_at_shards(const struct data_request *q, int asked, const glob_t
     bool ok = true, looks = !q->o->table->ncolumns;
 
     for (int phase = PHASE_COLUMNS; looks && phase < PHASE_ROWS; phase++)
-        for (size_t i = 0; ok && looks && i < g->gl_pathc; i++) {
+        for (size_t i = 0; ok && looks && has_phase(q->o, phase) && i < g->gl_pathc; i++) {
             struct data_request own = *q;
             own.path = g->gl_pathv[i];
             ok = read_file(&own, asked, (enum data_phase)phase, (enum data_phase)phase, &none, found, error);
