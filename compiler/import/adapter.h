@@ -11,8 +11,8 @@ struct named_tensor { const char *name; struct ir_tensor *values; };
 struct named_tensors { VEC(struct named_tensor) list; };
 /* False after a diagnostic. */
 bool safetensors_read(struct ir_ctx *ctx, const char *path, struct named_tensors *out);
-/* What its metadata say of that key, in the context's memory, or else `otherwise`; NULL after a diagnostic. */
-const char *safetensors_value(struct ir_ctx *ctx, const char *path, const char *key, const char *otherwise);
+/* What its metadata say of these keys, in the context's memory; NULL: nothing. False after a diagnostic. */
+bool safetensors_values(struct ir_ctx *ctx, const char *path, int n, const char *const *keys, const char **texts);
 
 /* DIR/adapter_config.json and DIR/adapter_model.safetensors into l->at, l->saved; l->from is DIR. False after a
  * diagnostic. */

@@ -12,6 +12,7 @@
 #include "base/safe.h"
 
 #define TABLES "train.data.tables"
+#define LOSS "train.loss"
 
 struct classes {
     VEC(const char *) names;
@@ -66,17 +67,20 @@ static const char *output_of(const struct ir_module *m, int nclasses)
 
 bool frontend_describe(struct ir_module *m, const char *path)
 {
-    const char *text = safetensors_value(m->ctx, path, TABLES, NULL), *output;
+    static const char *const keys[] = {TABLES, LOSS};
+    const struct ir_where where = {.file = path};
+    const char *text[2], *output;
     struct classes c = {0};
 
-    if (!text)
+    if (!safetensors_values(m->ctx, path, 2, keys, text))
         return false;
-    if (!read_classes(m, text, &c))
-        return ir_error(m->ctx, &(struct ir_where){.file = path}, "its metadata " TABLES " is damaged");
-    ir_meta_new(m, TABLES, text);
-    const char *loss = safetensors_value(m->ctx, path, "train.loss", "");
-    if (loss && *loss)
-        ir_meta_new(m, "train.loss", loss);
+    if (!text[0])
+        return ir_error(m->ctx, &where, "its metadata have no '" TABLES "', which tccc-train writes into checkpoints");
+    if (!read_classes(m, text[0], &c))
+        return ir_error(m->ctx, &where, "its metadata " TABLES " is damaged");
+    for (int i = 0; i < 2; i++)
+        if (text[i] && *text[i])
+            ir_meta_new(m, keys[i], text[i]);
     output = c.names.n ? output_of(m, c.names.n) : NULL;
     if (output && !ir_labels_of(m, output))
         ir_labels_new(m, output, c.names.n, c.names.at);

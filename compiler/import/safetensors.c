@@ -165,22 +165,20 @@ static bool is_whole(const struct ir_file *file, const json_t *metadata)
            ckpt_file_digest(ir_file_data(file), ir_file_size(file), found) && !strcmp(digest, found);
 }
 
-const char *safetensors_value(struct ir_ctx *ctx, const char *path, const char *key, const char *otherwise)
+bool safetensors_values(struct ir_ctx *ctx, const char *path, int n, const char *const *keys, const char **texts)
 {
     struct reader r = {.ctx = ctx, .path = path};
     json_t *root;
     struct ir_file *file = open_file(&r, &root);
     if (!file)
-        return NULL;
+        return false;
     const json_t *metadata = json_object_get(root, "__metadata__");
     bool whole = is_whole(file, metadata);
-    const char *text = whole ? json_string_value(json_object_get(metadata, key)) : NULL;
-    text = text ? ir_intern(ctx, text) : whole ? otherwise : NULL;
-    if (!whole)
-        wrong(ctx, path, "the file's bytes are damaged: they have another digest than it says");
-    else if (!text)
-        wrong(ctx, path, ir_internf(ctx, "its metadata have no '%s', which tccc-train writes into checkpoints", key));
+    for (int k = 0; k < n; k++) {
+        const char *text = json_string_value(json_object_get(metadata, keys[k]));
+        texts[k] = text ? ir_intern(ctx, text) : NULL;
+    }
     json_decref(root);
     ir_file_unref(file);
-    return text;
+    return whole || wrong(ctx, path, "the file's bytes are damaged: they have another digest than it says");
 }
