@@ -86,12 +86,12 @@ void ir_labels_new(struct ir_module *m, const char *output, int n, const char *c
 
 void ir_meta_new(struct ir_module *m, const char *key, const char *value)
 {
-    struct ir_meta *more = IR_NEWN(m->ctx, m->nmetas + 1, struct ir_meta);
     for (int i = 0; i < m->nmetas; i++)
         if (!strcmp(m->metas[i].key, key)) {
             m->metas[i].value = ir_intern(m->ctx, value);
             return;
         }
+    struct ir_meta *more = IR_NEWN(m->ctx, m->nmetas + 1, struct ir_meta);
     if (m->nmetas)
         memcpy(more, m->metas, (size_t)m->nmetas * sizeof *more);
     more[m->nmetas++] = (struct ir_meta){ir_intern(m->ctx, key), ir_intern(m->ctx, value)};

@@ -15,7 +15,7 @@ struct ir_winograd_phase ir_winograd_phase(const struct ir_winograd *w, int phas
     return p;
 }
 
-bool ir_winograd_make(int taps, int stride, int results, struct ir_winograd *w)
+static bool make(int taps, int stride, int results, struct ir_winograd *w)
 {
     if (taps > IR_WINOGRAD_MOST || taps <= stride || stride < 1 || results < 2 || results > IR_WINOGRAD_MOST)
         return false; /* as many steps as taps: nothing is shared */
@@ -36,14 +36,14 @@ bool ir_winograd_of(const struct ir_node *n, int results, struct ir_winograd *w)
     if (t && n->op == IR_winograd) {
         taps = both(ir_attr(n, IR_ATTR_kernel));
         for (int m = 2; m <= IR_WINOGRAD_MOST; m++)
-            if (ir_winograd_make(taps, stride, m, w) && ir_is_value(t->dim[0], w->points * w->points))
+            if (make(taps, stride, m, w) && ir_is_value(t->dim[0], w->points * w->points))
                 return true;
         return false;
     }
     if (!t || n->op != IR_conv || t->rank != 4 || t->dim[2] != t->dim[3] || both(ir_attr(n, IR_ATTR_dilations)) != 1)
         return false;
     int64_t size = ir_const_or(t->dim[2], 0);
-    return size <= IR_WINOGRAD_MOST && ir_winograd_make((int)size, stride, results, w);
+    return size <= IR_WINOGRAD_MOST && make((int)size, stride, results, w);
 }
 
 double ir_winograd_weight(const struct ir_winograd *w, int point, int tap)

@@ -24,10 +24,8 @@ struct ir_winograd {
 /* The phase of the taps p, p + stride, ..: how many, its points, the number of the first one. */
 struct ir_winograd_phase { int taps, points, first; };
 
-/* That form, with so many results; false: there is none. */
-bool ir_winograd_make(int taps, int stride, int results, struct ir_winograd *w);
-/* A convolution's (in one or more groups, no dilation), but for its types and channels, or a `winograd` node's; of the
- * latter `results` is not read. */
+/* The form of a convolution (in one or more groups, no dilation), but for its types and channels, with so many results,
+ * or of a `winograd` node, of which `results` is not read; false: there is none. */
 bool ir_winograd_of(const struct ir_node *n, int results, struct ir_winograd *w);
 struct ir_winograd_phase ir_winograd_phase(const struct ir_winograd *w, int phase);
 /* What a point's product takes of a tap, along an axis. */

@@ -509,8 +509,10 @@ static int64_t image_bytes(const struct wg *g)
     const struct kn_stage *s = &g->k->stages[g->r.take];
     int64_t bytes = 0;
     for (int i = s->first; i < s->last && !bytes; i++) {
+        if (g->k->insns[i].code != KN_LOAD)
+            continue;
         const struct kn_operand *o = &g->k->operands[g->k->insns[i].operand];
-        if (g->k->insns[i].code == KN_LOAD && o->use != KN_LOCAL && o->rank == 4)
+        if (o->use != KN_LOCAL && o->rank == 4)
             bytes = ir_const_or(o->dims[2], 0) * ir_const_or(o->dims[3], 0) * g->channels * 4;
     }
     return bytes;

@@ -331,11 +331,10 @@ static bool next_step(struct na_attention *a, struct walk *w, struct na_step *s)
     } else if (w->ahead) {
         load_some(a, w->ahead);
     }
-    if (a->state && !w->rows->head) {
-        w->rows->head = w->head;
-        na_begin_with_state(a, w->rows);
-    }
+    bool begins = !w->rows->head;
     w->rows->head = w->head;
+    if (a->state && begins)
+        na_begin_with_state(a, w->rows);
     *s = (struct na_step){.rows = w->rows};
     int64_t end = w->last < w->lo + KEYS ? w->last : w->lo + KEYS;
     load_for(a, w->head, end);

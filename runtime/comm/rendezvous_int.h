@@ -11,8 +11,8 @@
  *   rendezvous_key.c    the keys of a connection, and seals
  *   mac.c               what they are made with
  */
-#ifndef TCC_RUNTIME_COMM_MEET_INT_H
-#define TCC_RUNTIME_COMM_MEET_INT_H
+#ifndef TCC_RUNTIME_COMM_RENDEZVOUS_INT_H
+#define TCC_RUNTIME_COMM_RENDEZVOUS_INT_H
 
 #include <poll.h>
 

@@ -155,6 +155,13 @@ bool data_takes_classes(const struct tccrt_value_info *info)
     return info->rank == 1 && tcc_is_int((enum tcc_dtype)info->dtype);
 }
 
+/* A list's numbers by channel, one for all channels; of an empty one `to` stays. */
+static void spread(const struct data_numbers *list, float *to, int channels)
+{
+    for (int c = 0; c < channels && list->n; c++)
+        to[c] = (float)list->at[list->n > 1 && c < list->n ? c : 0];
+}
+
 static bool normalisation(const struct data_request *q, struct tccdata_picture *p, char *error)
 {
     struct data_options own = *q->o;
@@ -167,8 +174,7 @@ static bool normalisation(const struct data_request *q, struct tccdata_picture *
         if (lists[i]->n > 1 && lists[i]->n != p->channels)
             return put_error(error, "%s: %d numbers of %s= for %d channels", q->path, lists[i]->n, i ? "std" : "mean",
                              p->channels);
-        for (int c = 0; c < p->channels && lists[i]->n; c++)
-            to[c] = (float)lists[i]->at[lists[i]->n > 1 ? c : 0];
+        spread(lists[i], to, p->channels);
     }
     return true;
 }
@@ -260,8 +266,7 @@ int data_picture_told(const struct options *o, struct tccdata_picture *p)
         const struct data_numbers *list = i ? &own->stds : &own->means;
         if (list->n == 2 || list->n > 3 || (list->n == 3 && p->channels == 1))
             code = usage_error(o, "%s: %d numbers of %s= for 1 or 3 channels", given, list->n, i ? "std" : "mean");
-        for (int c = 0; c < 3 && list->n; c++)
-            (i ? p->std : p->mean)[c] = (float)list->at[list->n > 1 && c < list->n ? c : 0];
+        spread(list, i ? p->std : p->mean, 3);
         if (list->n == 3)
             p->channels = 3;
     }

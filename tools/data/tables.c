@@ -118,7 +118,7 @@ struct data_column *data_table_column(struct data_table *t, const char *name, si
     return c;
 }
 
-const struct data_table *data_table_find(const struct data_tables *all, const char *input)
+static struct data_table *find(const struct data_tables *all, const char *input)
 {
     for (int i = 0; i < all->n; i++)
         if (!strcmp(all->at[i]->input, input))
@@ -126,13 +126,17 @@ const struct data_table *data_table_find(const struct data_tables *all, const ch
     return NULL;
 }
 
+const struct data_table *data_table_find(const struct data_tables *all, const char *input)
+{
+    return find(all, input);
+}
+
 struct data_table *data_table_of(struct data_tables *all, const char *input)
 {
-    const struct data_table *known = data_table_find(all, input);
+    struct data_table *known = find(all, input);
 
-    for (int i = 0; known && i < all->n; i++)
-        if (all->at[i] == known)
-            return all->at[i];
+    if (known)
+        return known;
     struct data_table **grown = realloc(all->at, ((size_t)all->n + 1) * sizeof *grown), *t = calloc(1, sizeof *t);
     all->at = grown ? grown : all->at;
     if (!grown || !t || !(t->input = strdup(input))) {
@@ -442,10 +446,15 @@ static bool take_counts(const char *s, int64_t *to, int n, int64_t least, int64_
     return true;
 }
 
+static struct data_column *last_column(const struct data_table *t)
+{
+    return t->ncolumns ? &t->columns[t->ncolumns - 1] : NULL;
+}
+
 static bool take_class(struct data_table *t, char *name)
 {
     char error[ERROR_SIZE];
-    struct data_column *c = t->ncolumns ? &t->columns[t->ncolumns - 1] : NULL;
+    struct data_column *c = last_column(t);
 
     return c && !c->numbers && tcr_unescape(name) && data_class_list(c, name, strlen(name), error);
 }
@@ -453,7 +462,7 @@ static bool take_class(struct data_table *t, char *name)
 static bool take_encoding(struct data_table *t, const char *words)
 {
     char error[ERROR_SIZE];
-    struct data_column *c = t->ncolumns ? &t->columns[t->ncolumns - 1] : NULL;
+    struct data_column *c = last_column(t);
 
     return c && !c->encoding.nparts && !c->encoding.scale && !c->encoding.curve && strcmp(words, "none") &&
            data_encoding_read(words, strlen(words), &c->encoding, error);
@@ -462,7 +471,7 @@ static bool take_encoding(struct data_table *t, const char *words)
 /* The next scale of the column before. */
 static bool take_by(struct data_table *t, const char *s)
 {
-    struct data_column *c = t->ncolumns ? &t->columns[t->ncolumns - 1] : NULL;
+    struct data_column *c = last_column(t);
     char *end;
 
     if (!c || !c->encoding.scale)

@@ -90,14 +90,14 @@ static int take_words(struct words *w, char *text)
 /* The options that tccc-quantize would have been given. */
 static void set_options(struct options *own, struct words *w, const char *const *output)
 {
-    static const enum option_id not [] = {OPT_output, OPT_json, OPT_march};
+    static const enum option_id others[] = {OPT_json, OPT_march};
     int k = 0;
 
     for (int i = 0; i < NOPTIONS; i++)
         if (!(option_table[i].tools >> TOOL_Q & 1) || is_key(&option_table[i]))
             own->given[i].n = 0;
-    for (size_t i = 0; i < sizeof not / sizeof *not ; i++)
-        own->given[not [i]].n = 0;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        own->given[others[i]].n = 0;
     own->given[OPT_output].at = (const char **)(uintptr_t)output;
     own->given[OPT_output].n = 1;
     for (int i = 0; i < NOPTIONS; i++) {

@@ -49,12 +49,13 @@ void elastic_take_place(struct trainer *t, const struct place *p)
 /* True: some steps will be made again. */
 static bool go_back(struct trainer *t)
 {
-    bool back = t->kept && t->kept->at.done != t->done;
-
-    if (kept_in_parts(t)) /* where to, all say */
+    if (kept_in_parts(t)) { /* where to, all say */
         kept_drop_incomplete(t);
-    if (!t->kept || kept_in_parts(t))
         return false;
+    }
+    if (!t->kept)
+        return false;
+    bool back = t->kept->at.done != t->done;
     kept_put_back(t, t->kept->copies, true);
     t->kept->copies = NULL;
     elastic_take_place(t, &t->kept->at);
