@@ -267,13 +267,18 @@ static int end_stuck(const struct isolate_job *job, const struct ir_life *life)
     return BUG;
 }
 
+/* Where it can't be loaded the child that needs it says so. */
+void tccc_prepare(void)
+{
+    llvm_load();
+}
+
 int isolate_run(struct isolate_job *job)
 {
     static atomic_bool again;
-    /* Whoever compiles a second time will go on: its children then have LLVM from the start. Where it can't be loaded
-     * the child that needs it says so. */
+    /* Whoever compiles a second time will go on. */
     if (atomic_exchange(&again, true))
-        llvm_load();
+        tccc_prepare();
     int pair[2], status = -1, state = 0;
     pid_t self = getpid();
     struct ir_life *life = mmap(NULL, sizeof *life, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

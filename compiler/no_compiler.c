@@ -24,6 +24,8 @@ int tccc_compile(const struct tccc_options *o)
     return 3;
 }
 
+void tccc_prepare(void) {}
+
 const char *tccc_version(void)
 {
     return PACKAGE_VERSION;

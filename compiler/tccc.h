@@ -97,6 +97,9 @@ void tccc_options_init(struct tccc_options *o);
 /* Returns 0, or an exit code of DESIGN section 8: 1 model wrong or unsupported, 2 usage, 3 environment, 4 our bug. No
  * partial output is left. */
 int tccc_compile(const struct tccc_options *o);
+/* Loads what every compilation needs, LLVM (a seventh of a small one's time), for this process and those that it forks:
+ * for those whose children compile one model each. */
+void tccc_prepare(void);
 const char *tccc_version(void);
 /* Lines for --version: LLVM's version, the targets with their architectures, ONNX's opsets. Thread-safe. */
 const char *tccc_build(void);

@@ -21,6 +21,19 @@ loads no tccc-run "$tmp/digits.so" --random
 loads no tccc-run "$model" --interpret --random
 loads no tccc-bench "$tmp/digits.so" --runs=1
 loads no tccc --info "$model"
+
+# A suite, whose cases are processes, once for all of them.
+mkdir "$tmp/suite" && for case in a b c; do
+    mkdir "$tmp/suite/$case" && cp "$model" "$tmp/suite/$case/model.onnx"
+done
+for flags in '-j 1' '-j 2' '--interpret'; do
+    # shellcheck disable=SC2086  # words
+    LD_DEBUG=files LD_DEBUG_OUTPUT="$tmp/loads" tccc-run --test-suite "$tmp/suite" $flags >"$tmp/out" 2>&1
+    [ "$(grep -c '^[abc]: ' "$tmp/out")" -eq 3 ] || fail "no suite: $(cat "$tmp/out")"
+    case $flags in --interpret) times=0 ;; *) times=1 ;; esac
+    [ "$(cat "$tmp"/loads.* | grep -c 'libLLVM.*dynamically loaded by')" -eq $times ] || fail "a suite's cases load LLVM, not $times times: $flags"
+    rm -f "$tmp"/loads.*
+done
 for tool in tccc tccc-run tccc-bench tccc-train tccc-ckpt tccc-quantize tccc-plan tccc-opt; do
     loads no $tool --version
 done

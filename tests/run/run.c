@@ -372,6 +372,7 @@ int main(int argc, char **argv)
     }
     for (const char *c = modes; *c; c++)
         nmodes += *c == ',';
+    tccc_prepare();
     for (int i = first; i < argc; i++, number += nmodes)
         failed += run_file(argv[i], modes, number);
     printf("1..%d\n", number);

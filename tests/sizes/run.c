@@ -28,6 +28,7 @@
 
 #include "base/xxh3.h"
 #include "compiler/import/frontend.h"
+#include "compiler/tccc.h"
 #include "tests/sizes/objects.h"
 #include "tools/run/model_int.h"
 
@@ -572,6 +573,7 @@ int main(int argc, char **argv)
     shares = objects != NULL;
     if (shares && (why = objects_share(objects, quick)))
         return fprintf(stderr, "sizes-run: %s\n", why), EXIT_ENVIRONMENT;
+    tccc_prepare();
     printf("1..%d\n", argc - i);
     fflush(stdout);
     bad = run_jobs(argv + i, argc - i, at_once < 1 ? 1 : at_once, list);

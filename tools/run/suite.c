@@ -240,6 +240,8 @@ static int run_cases(struct suite *s)
 {
     sigset_t child;
 
+    if (!option_set(s->o, OPT_interpret))
+        tccc_prepare();
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);
     sigprocmask(SIG_BLOCK, &child, NULL);
