@@ -57,9 +57,12 @@ int tcr_let_wait(int fd);
 FILE *tcr_stream_input(const char *path);
 
 /* -- A private folder -------------------------------------------------------------------------------------
- * Mode 0700, in the folder `where`. It is removed, with all that lies in it, by tcr_scratch_remove() or when the
- * process and its children have ended, however they did: a small watching process sees to that. */
+ * Mode 0700, in the folder `where`; NULL: in tcr_temporary(). It is removed, with all that lies in it, by
+ * tcr_scratch_remove() or when the process and its children have ended, however they did: a small watching process sees
+ * to that. */
 struct tcr_scratch { char path[PATH_MAX]; pid_t watcher; int alive; };
+/* where temporary files go: $TMPDIR, else /tmp */
+const char *tcr_temporary(void);
 int tcr_scratch_make(struct tcr_scratch *s, const char *where, const char *prefix);
 /* errno is kept; a folder that was not made is fine */
 void tcr_scratch_remove(struct tcr_scratch *s);

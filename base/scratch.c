@@ -78,12 +78,19 @@ static _Noreturn void watch(const char *path, int end)
     _exit(0);
 }
 
+const char *tcr_temporary(void)
+{
+    const char *set = getenv("TMPDIR");
+
+    return set && *set ? set : "/tmp";
+}
+
 int tcr_scratch_make(struct tcr_scratch *s, const char *where, const char *prefix)
 {
     int ends[2], length;
 
     *s = (struct tcr_scratch){.alive = -1};
-    length = snprintf(s->path, sizeof s->path, "%s/%sXXXXXX", where, prefix);
+    length = snprintf(s->path, sizeof s->path, "%s/%sXXXXXX", where ? where : tcr_temporary(), prefix);
     if (length >= (int)sizeof s->path || !mkdtemp(s->path)) {
         errno = length >= (int)sizeof s->path ? ENAMETOOLONG : errno;
         s->path[0] = '\0';

@@ -92,9 +92,9 @@ static const char *default_name(struct ir_ctx *ctx, const char *path)
 
 static bool make_folder(struct job *j)
 {
-    const char *output = j->o->output, *tmp = getenv("TMPDIR");
+    const char *output = j->o->output;
     bool beside = output && tcr_save_plain(output);
-    const char *where = beside ? dirname(ir_strdup(j->ctx, output)) : tmp && *tmp ? tmp : "/tmp";
+    const char *where = beside ? dirname(ir_strdup(j->ctx, output)) : tcr_temporary();
     if (!tcr_scratch_make(&j->scratch, where, ".tccc-")) {
         j->folder = j->scratch.path;
         return true;

@@ -155,15 +155,14 @@ static bool compile_file(struct ir_ctx *ctx, struct file *f, const char *folder)
 
 static struct file *load_file(struct ir_ctx *ctx, const char *path, bool cuda)
 {
-    const char *tmp = getenv("TMPDIR");
     struct file *f = IR_NEW(ctx, struct file);
     struct ir_where where = {.file = path};
     struct tcr_scratch folder;
     *f = (struct file){.path = ir_strdup(ctx, path), .cuda = cuda};
     if (access(path, R_OK) != 0)
         return ir_error(ctx, &where, "%s", strerror(errno)), NULL;
-    if (tcr_scratch_make(&folder, tmp && *tmp ? tmp : "/tmp", "tccc-custom-"))
-        return ir_diag(ctx, &where, IR_D_ENVIRONMENT, "cannot make a folder in '%s': %s", tmp && *tmp ? tmp : "/tmp",
+    if (tcr_scratch_make(&folder, NULL, "tccc-custom-"))
+        return ir_diag(ctx, &where, IR_D_ENVIRONMENT, "cannot make a folder in '%s': %s", tcr_temporary(),
                        strerror(errno)),
                NULL;
     bool ok = compile_file(ctx, f, folder.path);

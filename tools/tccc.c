@@ -119,7 +119,6 @@ static int compile_and_use(const struct options *o, struct tccc_options *c)
 /* The same of the quantised model. */
 static int compile_quantised(const struct options *o, struct tccc_options *c)
 {
-    const char *base = getenv("TMPDIR");
     struct tcr_scratch scratch;
     char path[PATH_MAX];
 
@@ -128,7 +127,7 @@ static int compile_quantised(const struct options *o, struct tccc_options *c)
     if (c->depends)
         return usage_error(
             o, "-MD: what --quantize reads can't be listed; quantise with tccc-quantize, a rule of its own");
-    if (tcr_scratch_make(&scratch, base && *base ? base : "/tmp", "tccc-quantize-"))
+    if (tcr_scratch_make(&scratch, NULL, "tccc-quantize-"))
         return tool_error(o, EXIT_ENVIRONMENT, "cannot make a folder for temporary files: %m");
     int code = quant_step(o, scratch.path, path);
     c->model = path;

@@ -188,12 +188,10 @@ static int compile_to(struct trace_ctx *c, const char *path, const char *name, u
 /* The artifact is a file in a folder of its own, gone when it has been opened. */
 static int compile_and_open(struct trace_ctx *c, const uint64_t digest[2], struct tccrt_model **model)
 {
-    const char *tmp = getenv("TMPDIR");
     struct tcr_scratch folder;
     char path[PATH_MAX + 16], name[64];
-    tmp = tmp && *tmp ? tmp : "/tmp";
-    if (tcr_scratch_make(&folder, tmp, "tccc-trace-"))
-        return trace_fail(c, TCC_EENV, "%s: cannot make a temporary folder: %m", tmp);
+    if (tcr_scratch_make(&folder, NULL, "tccc-trace-"))
+        return trace_fail(c, TCC_EENV, "%s: cannot make a temporary folder: %m", tcr_temporary());
     snprintf(path, sizeof path, "%s/graph.so", folder.path);
     snprintf(name, sizeof name, "trace_%016llx%016llx", (unsigned long long)digest[0], (unsigned long long)digest[1]);
     int status = compile_to(c, path, name, digest[0], model);

@@ -181,13 +181,11 @@ static int share_folder(struct trace_ctx *c)
     int size = tccrt_comm_size(w->comm), status = TCC_OK;
     struct place mine = {.local_rank = tccrt_comm_local_rank(w->comm)}, *all = calloc((size_t)size, sizeof *all);
     struct tcc_tensor in = {&mine, TCC_U8, 1, {sizeof mine}}, out = {all, TCC_U8, 1, {(int64_t)sizeof mine * size}};
-    const char *tmp = getenv("TMPDIR");
     if (!all)
         return trace_no_memory(c);
     gethostname(mine.host, sizeof mine.host - 1);
-    tmp = tmp && *tmp ? tmp : "/tmp";
-    if (w->first && (tcr_scratch_make(&w->folder, tmp, "tccc-job-") || strlen(w->folder.path) >= sizeof mine.folder))
-        status = trace_fail(c, TCC_EENV, "%s: cannot make a temporary folder: %m", tmp);
+    if (w->first && (tcr_scratch_make(&w->folder, NULL, "tccc-job-") || strlen(w->folder.path) >= sizeof mine.folder))
+        status = trace_fail(c, TCC_EENV, "%s: cannot make a temporary folder: %m", tcr_temporary());
     else if (w->first)
         memcpy(mine.folder, w->folder.path, strlen(w->folder.path) + 1);
     if (!status && (status = tccrt_comm_all_gather(w->comm, &in, &out, NULL, NULL)))

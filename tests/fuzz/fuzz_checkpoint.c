@@ -11,7 +11,7 @@
 
 #include "base/xxh3.h"
 #include "runtime/rt_int.h"
-#include "tests/fuzz/tmpdir.h"
+#include "base/safe.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -46,7 +46,7 @@ static void begin(void)
     }
     must(tccrt_open(artifact, &model));
     must(tccrt_session_new(model, &options, &session));
-    snprintf(path, sizeof path, "%s/fuzz-checkpoint-%ld", fuzz_tmpdir(), (long)getpid());
+    snprintf(path, sizeof path, "%s/fuzz-checkpoint-%ld", tcr_temporary(), (long)getpid());
     snprintf(saved, sizeof saved, "%s.saved", path);
     atexit(leave);
 }

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tests/fuzz/tmpdir.h"
+#include "base/safe.h"
 #include "tools/quant/quant_int.h"
 #include "tools/train/train_int.h"
 
@@ -87,8 +87,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     } ways[] = {{QUANT_DYNAMIC, false}, {QUANT_WEIGHT8, false}, {QUANT_WEIGHT4, false}, {QUANT_WEIGHT4, true}};
     static struct options o = {.tool = TOOL_Q};
 
-    snprintf(in, sizeof in, "%s/fuzz-quant.%d.onnx", fuzz_tmpdir(), (int)getpid());
-    snprintf(out, sizeof out, "%s/fuzz-quant.%d.out.onnx", fuzz_tmpdir(), (int)getpid());
+    snprintf(in, sizeof in, "%s/fuzz-quant.%d.onnx", tcr_temporary(), (int)getpid());
+    snprintf(out, sizeof out, "%s/fuzz-quant.%d.out.onnx", tcr_temporary(), (int)getpid());
     FILE *f = fopen(in, "wb");
     if (!f || fwrite(data, 1, size, f) != size || fclose(f))
         abort();

@@ -16,7 +16,7 @@
 #include "passes/parallel/partition.h"
 #include "passes/cluster/cluster.h"
 #include "runtime/ckpt/ckpt_int.h"
-#include "tests/fuzz/tmpdir.h"
+#include "base/safe.h"
 #include "tools/data/data_int.h"
 #include "tools/train/sweep_int.h"
 
@@ -386,7 +386,7 @@ static void adapters(const uint8_t *data, size_t size)
     unsigned char whole[8 + LENGTH + 8] = {LENGTH & 255, LENGTH >> 8};
 
     memcpy(whole + 8, header, LENGTH);
-    snprintf(folder, sizeof folder, "%s/fuzz-adapter-XXXXXX", fuzz_tmpdir());
+    snprintf(folder, sizeof folder, "%s/fuzz-adapter-XXXXXX", tcr_temporary());
     if (!mkdtemp(folder)) {
         perror(folder);
         exit(2);

@@ -12,7 +12,7 @@
 #include "compiler/import/frontend.h"
 #include "compiler/tccc.h"
 #include "runtime/tccrt.h"
-#include "tests/fuzz/tmpdir.h"
+#include "base/safe.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -77,7 +77,7 @@ static int run_compiled(const char *path, int nin, struct tcc_object **in, int n
     bool bug = false;
     int status;
 
-    snprintf(folder, sizeof folder, "%s/tccc-fuzz-XXXXXX", fuzz_tmpdir());
+    snprintf(folder, sizeof folder, "%s/tccc-fuzz-XXXXXX", tcr_temporary());
     if (!mkdtemp(folder))
         return TCC_EENV;
     snprintf(so, sizeof so, "%s/m.so", folder);
@@ -139,7 +139,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct ir_protect frame;
     bool text = size > 0 && (data[0] == ';' || data[0] == 'f' || data[0] == 's'); /* .tcir is told by its name alone */
     char path[MOST_PATH];
-    snprintf(path, sizeof path, "%s/tccc-fuzz-%d.%s", fuzz_tmpdir(), (int)getpid(), text ? "tcir" : "onnx");
+    snprintf(path, sizeof path, "%s/tccc-fuzz-%d.%s", tcr_temporary(), (int)getpid(), text ? "tcir" : "onnx");
     FILE *f = fopen(path, "w");
 
     if (ctx && f && fwrite(data, 1, size, f) == size && fflush(f) == 0 && IR_PROTECT(ctx, &frame)) {

@@ -5,7 +5,8 @@
  * written to FOLDER/SEED.tcir.
  */
 #include "tests/fuzz/programs.h"
-#include "tests/fuzz/tmpdir.h"
+#include "base/safe.h"
+#include "compiler/tccc.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -131,7 +132,8 @@ int programs_main(int argc, char **argv, const char *name, enum random_form form
         return perror(name), 1;
     if (!seconds && !count)
         count = 20;
-    snprintf(folder, sizeof folder, "%s/tccc-fuzz.XXXXXX", fuzz_tmpdir());
+    tccc_prepare();
+    snprintf(folder, sizeof folder, "%s/tccc-fuzz.XXXXXX", tcr_temporary());
     if (!mkdtemp(folder))
         return perror(folder), 1;
     for (; (!count || done < count) && (!seconds || time(NULL) - start < seconds) && bad < 10; j.seed++, done++) {

@@ -117,11 +117,10 @@ static const struct tcc_pimage *compile(struct tuning *t, int n, struct kn_kerne
 {
     struct tcr_scratch scratch;
     struct target_code code = {0};
-    const char *tmp = getenv("TMPDIR");
     struct kn_program program = {.module = t->program->module, .nkernels = n, .kernels = kernels};
     struct target_options o = {
         .arch = t->arch, .level = t->c->level, .exact = t->c->exact, .fast_math = t->c->fast_math, .jobs = 1};
-    if (tcr_scratch_make(&scratch, tmp && *tmp ? tmp : "/tmp", "tccc-tune") != 0)
+    if (tcr_scratch_make(&scratch, NULL, "tccc-tune") != 0)
         return NULL;
     bool ok = t->target->compile(t->ctx, &program, &o, "tune_", scratch.path, &code) && code.nimages > 0;
     tcr_scratch_remove(&scratch);

@@ -78,12 +78,11 @@ static int open_kernel(const struct options *o, int which, struct kernel *k)
 {
     static const int64_t sizes[] = {SIDE * SIDE, SIDE * SIDE, LENGTH, 64, SHORT};
     char path[PATH_MAX];
-    const char *base = getenv("TMPDIR");
     struct options plain = *o;
 
     memset(plain.given, 0, sizeof plain.given);
     *k = (struct kernel){.n = 2};
-    snprintf(path, sizeof path, "%s/tccc-plan-XXXXXX.tcir", base && *base ? base : "/tmp");
+    snprintf(path, sizeof path, "%s/tccc-plan-XXXXXX.tcir", tcr_temporary());
     int fd = mkstemps(path, 5);
     FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
     if (!f)

@@ -253,22 +253,20 @@ static PyObject *build(PyObject *self, PyObject *unused)
 }
 
 /* Removed by its watcher when this process and those that it forks have ended, however they do. */
-static PyObject *scratch(PyObject *self, PyObject *args)
+static PyObject *scratch(PyObject *self, PyObject *unused)
 {
     struct tcr_scratch folder;
-    const char *where;
 
     (void)self;
-    if (!PyArg_ParseTuple(args, "s", &where))
-        return NULL;
-    if (tcr_scratch_make(&folder, where, "tccc-"))
-        return PyErr_SetFromErrnoWithFilename(PyExc_OSError, where);
+    (void)unused;
+    if (tcr_scratch_make(&folder, NULL, "tccc-"))
+        return PyErr_SetFromErrnoWithFilename(PyExc_OSError, tcr_temporary());
     return PyUnicode_DecodeFSDefault(folder.path);
 }
 
 static PyMethodDef functions[] = {
     {"compile", compile, METH_VARARGS, "compile(model, output, options, train): (status, [(severity, message)])."},
-    {"scratch", scratch, METH_VARARGS, "scratch(where): a new folder, which goes with the process."},
+    {"scratch", scratch, METH_NOARGS, "A new folder for temporary files, which goes with the process."},
     {"build", build, METH_NOARGS, "What the compiler is: LLVM's version, targets, opsets."},
     {NULL, NULL, 0, NULL}};
 

@@ -264,7 +264,6 @@ int quant_run(const struct options *o, FILE *report, const char *called)
     struct quant_classes model = {0}, c = {0};
     struct tcr_scratch scratch;
     struct ir_protect frame;
-    const char *base = getenv("TMPDIR");
     volatile int code = EXIT_ENVIRONMENT;
 
     if (o->nwords != 1)
@@ -272,7 +271,7 @@ int quant_run(const struct options *o, FILE *report, const char *called)
     q.path = o->words[0];
     if ((code = read_settings(&q)) != EXIT_FINE)
         return code;
-    if (tcr_scratch_make(&scratch, base && *base ? base : "/tmp", "tccc-quantize-"))
+    if (tcr_scratch_make(&scratch, NULL, "tccc-quantize-"))
         return tool_error(o, EXIT_ENVIRONMENT, "cannot make a folder for temporary files: %m");
     q.folder = scratch.path;
     q.ctx = ir_ctx_new();

@@ -343,13 +343,12 @@ static int keep(const struct options *o, const char *file, const struct tcr_scra
 static int open_model(const struct options *o, const char *path, struct model *m, char *why)
 {
     char file[PATH_MAX + 256];
-    const char *base = getenv("TMPDIR");
     struct tcr_scratch folder;
     double start = now_ms();
 
-    base = base && *base ? base : "/tmp";
-    if (tcr_scratch_make(&folder, base, "tccc-"))
-        return model_error(o, why, EXIT_ENVIRONMENT, "cannot make a folder in '%s': %s", base, strerror(errno));
+    if (tcr_scratch_make(&folder, NULL, "tccc-"))
+        return model_error(o, why, EXIT_ENVIRONMENT, "cannot make a folder in '%s': %s", tcr_temporary(),
+                           strerror(errno));
     snprintf(file, sizeof file, "%s/model.so", folder.path);
     FILE *facts = option_set(o, OPT_html) ? open_memstream(&m->facts, &m->facts_size) : NULL;
     int code = compile_to(o, path, file, facts, why);

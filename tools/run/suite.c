@@ -350,10 +350,8 @@ static int finish(struct suite *s)
 /* A folder for all cases' temporary files: those of cases that were killed go with it. */
 static int make_temp(struct suite *s)
 {
-    const char *base = getenv("TMPDIR");
-    base = base && *base ? base : "/tmp";
-    if (tcr_scratch_make(&s->temp, base, "tccc-suite-"))
-        return tool_error(s->o, EXIT_ENVIRONMENT, "cannot make a folder in '%s': %m", base);
+    if (tcr_scratch_make(&s->temp, NULL, "tccc-suite-"))
+        return tool_error(s->o, EXIT_ENVIRONMENT, "cannot make a folder in '%s': %m", tcr_temporary());
     setenv("TMPDIR", s->temp.path, 1);
     return EXIT_FINE;
 }

@@ -70,13 +70,12 @@ static int make(struct options *o, struct train_net *net)
 
 int train_net_begin(struct options *o, struct train_net *net)
 {
-    const char *base = getenv("TMPDIR");
 
     if (o->nwords)
         return usage_error(o, "--net makes the model: '%s' is one too many", o->words[0]);
     if (!option_set(o, OPT_data))
         return usage_error(o, "--net requires --data, which decides what goes in and comes out");
-    if (tcr_scratch_make(&net->scratch, base && *base ? base : "/tmp", "tccc-net-"))
+    if (tcr_scratch_make(&net->scratch, NULL, "tccc-net-"))
         return tool_error(o, EXIT_ENVIRONMENT, "cannot make a folder for the model: %m");
     snprintf(net->model, sizeof net->model, "%s/net.onnx", net->scratch.path);
     snprintf(net->step, sizeof net->step, "%s/step.so", net->scratch.path);

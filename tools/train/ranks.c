@@ -181,15 +181,13 @@ static int shared_cache(struct trainer *t, struct tcr_scratch *made)
     struct place place = {.host = ""}, *mine = &place, *all = calloc((size_t)t->ranks, sizeof *all);
     struct tcc_tensor in = {mine, TCC_U8, 1, {sizeof *mine}},
                       out = {all, TCC_U8, 1, {(int64_t)sizeof *mine * t->ranks}};
-    const char *base = getenv("TMPDIR");
     int code = all ? EXIT_FINE : tool_error(t->o, EXIT_ENVIRONMENT, "no memory");
 
     gethostname(mine->host, sizeof mine->host - 1);
     mine->local_rank = tccrt_comm_local_rank(t->world);
     if (code == EXIT_FINE && !mine->local_rank) {
-        base = base && *base ? base : "/tmp";
-        if (tcr_scratch_make(made, base, "tccc-job-") || strlen(made->path) >= sizeof mine->path)
-            code = tool_error(t->o, EXIT_ENVIRONMENT, "cannot make a folder in '%s': %m", base);
+        if (tcr_scratch_make(made, NULL, "tccc-job-") || strlen(made->path) >= sizeof mine->path)
+            code = tool_error(t->o, EXIT_ENVIRONMENT, "cannot make a folder in '%s': %m", tcr_temporary());
         else
             memcpy(mine->path, made->path, strlen(made->path) + 1);
     }

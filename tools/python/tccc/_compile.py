@@ -68,7 +68,7 @@ def temporary_folder():
     global _root
     with _root_lock:
         if _root[0] != os.getpid() or not os.path.isdir(_root[1]):
-            _root = os.getpid(), _compiler().scratch(tempfile.gettempdir())
+            _root = os.getpid(), _compiler().scratch()
     return tempfile.mkdtemp(dir=_root[1])
 
 
