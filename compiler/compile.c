@@ -221,7 +221,6 @@ static bool link_output(struct job *j, const char *out, int *status)
             VEC_PUSH(j->ctx, objects, customs.at[i]);
         VEC_PUSH(j->ctx, objects, scratch_file(k, "model.o"));
     }
-    VEC_PUSH(j->ctx, objects, ir_internf(j->ctx, "%s/entries.o", j->folder));
     if (j->o->kind == TCCC_OBJECT)
         return link_object(j->ctx, isa_of(j), out, objects.n, objects.at, status);
     if (j->o->kind == TCCC_ARCHIVE)
@@ -275,12 +274,12 @@ static bool write_model(struct job *j)
                                  .images = j->code.images,
                                  .device = j->target->device,
                                  .shared = !j->main && j->o->kind == TCCC_SO,
+                                 .entries = !j->main,
                                  .hidden = j->main || hidden_names(j->o),
                                  .sidecar = base,
                                  .source = source_digest(j)};
     j->status = ENVIRONMENT;
-    return artifact_object(j->ctx, p, &a, scratch_file(j, "model.o"), scratch_file(j, "weights")) &&
-           (j->main || artifact_entries(j->ctx, p, &a, ir_internf(j->ctx, "%s/entries.o", j->folder)));
+    return artifact_object(j->ctx, p, &a, scratch_file(j, "model.o"), scratch_file(j, "weights"));
 }
 
 static bool write_artifact(struct job *j)

@@ -257,8 +257,9 @@ static int libops_table(struct object *o, const struct artifact_plan *plan)
     return function_table(o, ".Llibops", plan->nlibs, names);
 }
 
-static void descriptor(struct object *o, const struct kn_program *p, const struct artifact_options *options,
-                       const struct artifact_plan *plan, int weights, uint64_t digest)
+/* Its symbol. */
+static int descriptor(struct object *o, const struct kn_program *p, const struct artifact_options *options,
+                      const struct artifact_plan *plan, int weights, uint64_t digest)
 {
     struct tcc_model model = {.magic = TCC_MODEL_MAGIC,
                               .abi_version = TCC_ABI_VERSION,
@@ -290,10 +291,10 @@ static void descriptor(struct object *o, const struct kn_program *p, const struc
             elf_symbol(o->elf, ir_internf(o->ctx, "%s_model", options->others[i]), 0, 0, 0, ELF_GLOBAL | ELF_HIDDEN),
             0);
     uint64_t size = sizeof model + 8 * (uint64_t)options->nothers;
-    elf_symbol(o->elf, ir_internf(o->ctx, "%s_model", options->symbol), o->relro, at, size,
-               ELF_GLOBAL | (options->hidden ? ELF_HIDDEN : 0));
     if (options->shared)
         elf_symbol(o->elf, "tccc_model", o->relro, at, size, ELF_GLOBAL);
+    return elf_symbol(o->elf, ir_internf(o->ctx, "%s_model", options->symbol), o->relro, at, size,
+                      ELF_GLOBAL | (options->hidden ? ELF_HIDDEN : 0));
 }
 
 bool artifact_object(struct ir_ctx *ctx, const struct kn_program *p, const struct artifact_options *options,
@@ -328,11 +329,11 @@ bool artifact_object(struct ir_ctx *ctx, const struct kn_program *p, const struc
         weights = local(&o, ".Lweights", e.section, 0, p->weight_bytes);
     }
     if (ok) {
-        descriptor(&o, p, options, &plan, weights, XXH3_64bits_digest(digest));
-        ok = elf_write(o.elf, path, error, sizeof error);
-        if (!ok)
-            ir_error(ctx, NULL, "%s", error);
+        int model = descriptor(&o, p, options, &plan, weights, XXH3_64bits_digest(digest));
+        ok = !options->entries || artifact_entries(ctx, p, options, o.elf, model);
     }
+    if (ok && !elf_write(o.elf, path, error, sizeof error))
+        ok = ir_error(ctx, NULL, "%s", error);
     XXH3_freeState(digest);
     elf_free(o.elf);
     return ok;

@@ -34,6 +34,7 @@ struct artifact_options {
     const struct target_image *images;
     const char *device;                      /* struct target.device */
     bool shared;                             /* also define tccc_model */
+    bool entries;                            /* and the C functions NAME_ENTRY, one an entry point */
     bool hidden;                             /* NAME_model is not exported by what the object becomes part of */
     /* weights go to this file name beside the artifact; "random:SEED": they are made when it is opened; NULL:
      * embedded */
@@ -44,9 +45,10 @@ struct artifact_options {
  * diagnostic. */
 bool artifact_object(struct ir_ctx *ctx, const struct kn_program *p, const struct artifact_options *o, const char *path,
                      const char *sidecar_path);
-/* The object with the C functions NAME_ENTRY, one an entry point. */
-bool artifact_entries(struct ir_ctx *ctx, const struct kn_program *p, const struct artifact_options *o,
-                      const char *path);
+/* The entry points' functions. model: the symbol of the descriptor. */
+struct elf;
+bool artifact_entries(struct ir_ctx *ctx, const struct kn_program *p, const struct artifact_options *o, struct elf *elf,
+                      int model);
 /* other characters than letters and digits become _ */
 const char *artifact_identifier(struct ir_ctx *ctx, const char *name);
 /* The C header of -H: the entry points' functions, the descriptor. Beside the header of another `source` and the same

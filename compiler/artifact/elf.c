@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes ELF64 relocatable objects: sections made of pieces, symbols, 64-bit absolute relocations.
+ * Writes ELF64 relocatable objects: sections made of pieces, symbols, relocations.
  * Layout of the file: header, section contents, .rela sections, .symtab, .strtab, .shstrtab, section headers.
  * Sources: the System V ABI (ELF-64 object file format) and its supplements for instruction sets
  * (compiler/cpu/isa has what differs).
@@ -158,13 +158,18 @@ int elf_symbol(struct elf *elf, const char *name, int section, uint64_t offset, 
     return elf->nsymbols++;
 }
 
-void elf_pointer(struct elf *elf, int section, uint64_t offset, int symbol, int64_t addend)
+void elf_relocate(struct elf *elf, int section, uint64_t offset, uint32_t type, int symbol, int64_t addend)
 {
     struct section *s = &elf->sections[section];
     if (section <= 0 || !grow(elf, &s->relas, s->nrelas, &s->caprelas, sizeof *s->relas))
         return;
-    uint64_t info = ELF64_R_INFO((uint64_t)symbol, elf->isa->elf_pointer);
+    uint64_t info = ELF64_R_INFO((uint64_t)symbol, type);
     s->relas[s->nrelas++] = (Elf64_Rela){.r_offset = offset, .r_info = info, .r_addend = addend};
+}
+
+void elf_pointer(struct elf *elf, int section, uint64_t offset, int symbol, int64_t addend)
+{
+    elf_relocate(elf, section, offset, elf->isa->elf_pointer, symbol, addend);
 }
 
 /* -- Writing ------------------------------------------------------------------------------- */
@@ -265,7 +270,7 @@ static void write_relas(const struct elf *elf, FILE *f, const struct section *s)
     for (int i = 0; i < s->nrelas; i++) {
         Elf64_Rela r = s->relas[i];
         uint64_t index = elf->symbols[ELF64_R_SYM(r.r_info)].index;
-        r.r_info = ELF64_R_INFO(index, elf->isa->elf_pointer);
+        r.r_info = ELF64_R_INFO(index, ELF64_R_TYPE(r.r_info));
         fwrite(&r, sizeof r, 1, f);
     }
 }
@@ -275,6 +280,7 @@ static Elf64_Shdr section_header(const struct elf *elf, const struct section *s,
     const uint64_t flags[] = {[ELF_RODATA] = SHF_ALLOC,
                               [ELF_RELRO] = SHF_ALLOC | SHF_WRITE,
                               [ELF_LARGE_RODATA] = SHF_ALLOC | elf->isa->elf_large,
+                              [ELF_CODE] = SHF_ALLOC | SHF_EXECINSTR,
                               [ELF_NOTE] = 0};
     return (Elf64_Shdr){.sh_name = name,
                         .sh_type = SHT_PROGBITS,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * elf_int.h - writes ELF64 relocatable objects of an instruction set: the artifact's descriptor, plan and weights never
- * go through LLVM.
+ * elf_int.h - writes ELF64 relocatable objects of an instruction set: the artifact's descriptor, plan, weights and
+ * entry points never go through LLVM.
  *
  * Contents are pieces that are written out in order, straight from where they lie (a mapped file, say): nothing is
  * copied but by elf_copy(). Every function but elf_write() records only; a failed allocation is remembered and reported
@@ -18,6 +18,7 @@ enum elf_kind {
     ELF_RODATA,         /* .rodata...: read-only, no relocations */
     ELF_RELRO,          /* .data.rel.ro...: read-only once relocated */
     ELF_LARGE_RODATA,   /* .lrodata...: read-only, may be larger than 2 GB and is reached by 64-bit pointers only */
+    ELF_CODE,           /* .text... */
     ELF_NOTE            /* not loaded; e.g. .note.GNU-stack */
 };
 enum elf_symbol_flags { ELF_LOCAL = 0, ELF_GLOBAL = 1, ELF_HIDDEN = 2, ELF_FUNC = 4, ELF_WEAK = 8 };
@@ -34,6 +35,8 @@ uint64_t elf_copy(struct elf *elf, int section, const void *data, uint64_t size,
 uint64_t elf_zeros(struct elf *elf, int section, uint64_t size, int align);
 /* A symbol; section 0: undefined (defined elsewhere). Returns its number for relocations. */
 int elf_symbol(struct elf *elf, const char *name, int section, uint64_t offset, uint64_t size, int flags);
+/* A relocation of that type of the instruction set, at section + offset, by symbol + addend. */
+void elf_relocate(struct elf *elf, int section, uint64_t offset, uint32_t type, int symbol, int64_t addend);
 /* The 8 bytes at section + offset become the address of symbol + addend (x86-64: R_X86_64_64). */
 void elf_pointer(struct elf *elf, int section, uint64_t offset, int symbol, int64_t addend);
 /* Writes the object; the same calls give the same bytes. False: `error` says why, and no file is left. */

@@ -371,9 +371,23 @@ static const struct cpu_model models[] = {{"cortex-a53", "cortex-a53", "armv8-a+
 static const char *const folders[] = {"/usr/aarch64-linux-gnu/lib", "/lib/aarch64-linux-gnu",
                                       "/usr/lib/aarch64-linux-gnu", "/usr/aarch64-linux-gnu/lib64", NULL};
 
+static const uint8_t entry_code[] = {0xe3, 0x03, 0x01, 0xaa,  /* mov x3, x1 */
+                                     0xe2, 0x03, 0x00, 0xaa,  /* mov x2, x0 */
+                                     0x01, 0x00, 0x80, 0x52,  /* mov w1, number */
+                                     0x00, 0x00, 0x00, 0x90,  /* adrp x0, its place in the GOT */
+                                     0x00, 0x00, 0x40, 0xf9,  /* ldr x0, [x0 + what adrp leaves] */
+                                     0x00, 0x00, 0x00, 0x14}; /* b */
+static const struct cpu_entry entry = {entry_code,
+                                       sizeof entry_code,
+                                       .number_at = 8,
+                                       .number_shift = 5,
+                                       .most = UINT16_MAX,
+                                       .relocations = {{ENTRY_MODEL, 12, R_AARCH64_ADR_GOT_PAGE, 0},
+                                                       {ENTRY_MODEL, 16, R_AARCH64_LD64_GOT_LO12_NC, 0},
+                                                       {ENTRY_CALL, 20, R_AARCH64_JUMP26, 0}}};
+
 const struct cpu_isa cpu_isa_aarch64 = {.name = "aarch64",
                                         .triple = "aarch64-unknown-linux-gnu",
-                                        .base_cpu = "generic",
                                         .prefix = "aarch64:",
                                         .levels = levels,
                                         .nlevels = sizeof levels / sizeof *levels,
@@ -385,6 +399,7 @@ const struct cpu_isa cpu_isa_aarch64 = {.name = "aarch64",
                                         .describe = describe,
                                         .elf_machine = EM_AARCH64,
                                         .elf_pointer = R_AARCH64_ABS64,
+                                        .entry = &entry,
                                         .folders = folders,
                                         .debian = "aarch64-linux-gnu",
                                         .page_option = "max-page-size=65536",

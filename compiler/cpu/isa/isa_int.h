@@ -26,10 +26,24 @@ struct cpu_feature { const char *name, *llvm; uint32_t levels; int least; };
  * bytes of its second cache. */
 struct cpu_model { const char *name, *llvm, *arch; int64_t l2; };
 
+/* The function of an artifact's entry point: it ends in tccrt_call(model, number, in, out), with in and out what it is
+ * called with itself. The number, `most` at most, is put into the 32 bits at number_at. Relocations end where there is
+ * no type. */
+struct cpu_entry {
+    const uint8_t *code;
+    int size, number_at, number_shift;
+    uint32_t most;
+    struct {
+        enum { ENTRY_MODEL, ENTRY_CALL, ENTRY_SELF } of;
+        int at;
+        uint32_t type;
+        int addend;
+    } relocations[3];
+};
+
 struct cpu_isa {
     const char *name;                /* "x86-64" */
     const char *triple, *abi;        /* LLVM's; abi NULL: the triple's own */
-    const char *base_cpu, *base_features;    /* LLVM's, of code that every machine runs; NULL: none beside the CPU's */
     const char *prefix;              /* what lists of features begin with, as architecture strings: "native:" */
     const struct cpu_level *levels;  /* [number]; the least one that exists is the least that there is code for */
     int nlevels;
@@ -45,6 +59,7 @@ struct cpu_isa {
     uint16_t elf_machine;
     uint32_t elf_flags, elf_pointer;
     uint64_t elf_large;
+    const struct cpu_entry *entry;
     /* Linking: where libc lies (ended by NULL); what Debian calls it, in names of cross compilers and folders, and an
      * option behind -z, or NULL. */
     const char *const *folders;

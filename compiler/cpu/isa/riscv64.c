@@ -43,11 +43,26 @@ static const struct cpu_level levels[] = {[RV64GC] = {"rv64gc", "generic-rv64", 
 static const char *const folders[] = {"/usr/riscv64-linux-gnu/lib", "/lib/riscv64-linux-gnu",
                                       "/usr/lib/riscv64-linux-gnu", NULL};
 
+/* The low part of an address is relocated by the instruction that has the high one: the first. */
+static const uint8_t entry_code[] = {0x97, 0x02, 0x00, 0x00,  /* auipc t0, its place in the GOT */
+                                     0x93, 0x86, 0x05, 0x00,  /* mv a3, a1 */
+                                     0x13, 0x06, 0x05, 0x00,  /* mv a2, a0 */
+                                     0x93, 0x05, 0x00, 0x00,  /* li a1, number */
+                                     0x03, 0xb5, 0x02, 0x00,  /* ld a0, what auipc leaves(t0) */
+                                     0x17, 0x03, 0x00, 0x00,  /* auipc t1 */
+                                     0x67, 0x00, 0x03, 0x00}; /* jr t1 */
+static const struct cpu_entry entry = {entry_code,
+                                       sizeof entry_code,
+                                       .number_at = 12,
+                                       .number_shift = 20,
+                                       .most = 2047,
+                                       .relocations = {{ENTRY_MODEL, 0, R_RISCV_GOT_HI20, 0},
+                                                       {ENTRY_SELF, 16, R_RISCV_PCREL_LO12_I, 0},
+                                                       {ENTRY_CALL, 20, R_RISCV_CALL_PLT, 0}}};
+
 const struct cpu_isa cpu_isa_riscv64 = {.name = "riscv64",
                                         .triple = "riscv64-unknown-linux-gnu",
                                         .abi = "lp64d",
-                                        .base_cpu = "generic-rv64",
-                                        .base_features = "+m,+a,+f,+d,+c",
                                         .prefix = "riscv64:",
                                         .levels = levels,
                                         .nlevels = sizeof levels / sizeof *levels,
@@ -59,6 +74,7 @@ const struct cpu_isa cpu_isa_riscv64 = {.name = "riscv64",
                                         .elf_machine = EM_RISCV,
                                         .elf_flags = EF_RISCV_RVC | EF_RISCV_FLOAT_ABI_DOUBLE,
                                         .elf_pointer = R_RISCV_64,
+                                        .entry = &entry,
                                         .folders = folders,
                                         .debian = "riscv64-linux-gnu",
                                         .cc = "riscv64-linux-gnu-gcc"};

@@ -163,9 +163,17 @@ static const struct cpu_level levels[] = {[2] = {"x86-64-v2", "x86-64-v2", WHOLE
 static const char *const folders[] = {
     "/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib", NULL};
 
+static const uint8_t entry_code[] = {0x48, 0x89, 0xf1,             /* mov rcx, rsi */
+                                     0x48, 0x89, 0xfa,             /* mov rdx, rdi */
+                                     0xbe, 0,    0,    0, 0,       /* mov esi, number */
+                                     0x48, 0x8b, 0x3d, 0, 0, 0, 0, /* mov rdi, [rip + its place in the GOT] */
+                                     0xe9, 0,    0,    0, 0};      /* jmp */
+static const struct cpu_entry entry = {
+    entry_code, sizeof entry_code, .number_at = 7, .most = INT32_MAX,
+    .relocations = {{ENTRY_MODEL, 14, R_X86_64_REX_GOTPCRELX, -4}, {ENTRY_CALL, 19, R_X86_64_PLT32, -4}}};
+
 const struct cpu_isa cpu_isa_x86 = {.name = "x86-64",
                                     .triple = "x86_64-unknown-linux-gnu",
-                                    .base_cpu = "x86-64",
                                     .prefix = "native:",
                                     .levels = levels,
                                     .nlevels = sizeof levels / sizeof *levels,
@@ -177,6 +185,7 @@ const struct cpu_isa cpu_isa_x86 = {.name = "x86-64",
                                     .elf_machine = EM_X86_64,
                                     .elf_pointer = R_X86_64_64,
                                     .elf_large = SHF_X86_64_LARGE,
+                                    .entry = &entry,
                                     .folders = folders,
                                     .debian = "x86_64-linux-gnu",
                                     .cc = "x86_64-linux-gnu-gcc"};
