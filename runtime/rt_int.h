@@ -246,6 +246,7 @@ struct tccrt_session {
     struct tcr_interval *size_ranges;
 
     struct tcr_group groups[TCR_MAX_GROUPS];
+    struct tccrt_comm *folded;       /* those of the ranks for which the device stands, one block; NULL: none */
     struct tccrt_request **requests; /* by queue: what is under way */
     uint32_t *started;               /* and the step that started it */
     double *started_at;
@@ -533,6 +534,9 @@ int tcr_step_parallel(struct tccrt_session *s, const struct tcc_pstep *p);
 int tcr_step_if(struct tccrt_session *s, const struct tcc_pstep *p);
 
 /* -- comm/step.c ------------------------------------------------------------------------------ */
+/* comm/group.c: groups of the ranks for which the session's device stands (struct tcr_device): its collectives move
+ * nothing */
+int tcr_groups_fold(struct tccrt_session *s);
 int tcr_step_collective(struct tccrt_session *s, const struct tcc_pstep *p);
 int tcr_step_message(struct tccrt_session *s, const struct tcc_pstep *p);
 int tcr_await(struct tccrt_session *s, uint32_t step);       /* until what that step has started has ended */

@@ -267,8 +267,6 @@ int tccrt_session_new(struct tccrt_model *m, const struct tccrt_options *o, stru
     if (out)
         *out = NULL;
     o = o ? o : &defaults;
-    if (m && tcr_check_tensor(m, o->tensor))
-        return TCC_EUSAGE;
     if (m && (o->stage < 0 || o->stage > tccrt_stages(m)))
         return tcr_fail(TCC_EUSAGE, "session: stage %d of a model of %d stages", o->stage, tccrt_stages(m));
     if (!m || !out || o->threads < 0 || (o->pool && (o->pool->count < 1 || !o->pool->run)) ||
@@ -285,6 +283,12 @@ int tccrt_session_new(struct tccrt_model *m, const struct tccrt_options *o, stru
     s->stage = o->stage;
     s->tensor = o->tensor;
     status = choose_devices(s, m, o);
+    if (!status && s->device->ranks && !s->tensor && tccrt_tensor_parts(s->m) > 1)
+        s->tensor = tccrt_tensor_parts(s->m); /* the last has most to do, where a causal sequence is divided */
+    if (!status)
+        status = tcr_check_tensor(s->m, s->tensor);
+    if (!status)
+        status = tcr_groups_fold(s);
     if (!status)
         status = make_tables(s);
     if (!status && heap.exact)
@@ -355,6 +359,7 @@ void tccrt_session_free(struct tccrt_session *s)
     tcr_profile_free(s); /* waits are counted to the last */
     free(s->views);
     free(s->held);
+    free(s->folded);
     for (uint32_t i = 0; s->placements && i < s->m->plan->entries.count; i++)
         tcr_heap_free(&s->heap, s->placements[i].sizes, s->m->entries[i].placed.count * sizeof *s->placements[i].sizes);
     memcpy(blocks,

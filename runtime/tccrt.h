@@ -116,7 +116,8 @@ struct tccrt_options {
      * $TCCC_DEVICE, else auto */
     const char *device;
     /* of simulated NeuronCores and GPUs: "full"; "time": no values, only time (of NeuronCores capacity and races, too);
-     * NeuronCores: "time,ranks=N": and one process stands for N ranks alike; NULL: $TCCC_SIM, else full */
+     * NeuronCores: "time,ranks=N": and one process stands for N ranks alike (the last of those that divide tensors,
+     * the one with most to update of those that divide state); NULL: $TCCC_SIM, else full */
     const char *sim;
     /* of NeuronCores, where float32 becomes a shorter float: "nearest" or "stochastic"; NULL:
      * $NEURON_RT_STOCHASTIC_ROUNDING_EN, else nearest */

@@ -136,7 +136,8 @@ void tcr_coll_free(struct tcr_coll *c)
     free(c->out_first);
 }
 
-/* Starts what has its arrays. Of a group of one: does it. Without a request that somebody has, what a device does is
+/* Starts what has its arrays. Of a group of one: does it; of ranks that are not there
+ * nothing is to be had. Without a request that somebody has, what a device does is
  * not waited for. */
 static int begin(struct tcr_coll c, struct tccrt_request *r)
 {
@@ -153,10 +154,10 @@ static int begin(struct tcr_coll c, struct tccrt_request *r)
         c.stream = given->stream;
         c.node = given->node;
     }
-    if (given->size == 1) {
+    if (!given->net || given->size == 1) {
         if (c.device)
             status = tcr_peers_alone(&c);
-        else
+        else if (given->size == 1)
             tcr_coll_alone(&c);
         tcr_coll_free(&c);
     } else if (!(status = tcr_op_start(&c, &op))) {

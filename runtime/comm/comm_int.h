@@ -34,7 +34,8 @@ void tcr_reduce(int dtype, int how, double scale, int ranks, const void *const *
 
 /* -- Groups ------------------------------------------------------------------------------------------- */
 struct tccrt_comm {
-    struct tcr_net *net;             /* NULL: a world of one, without an engine */
+    /* NULL: this process alone: a world of one, or the first of several ranks alike for which it stands */
+    struct tcr_net *net;
     struct tccrt_comm *world;        /* itself for the world */
     int rank, size;
     int *ranks;                      /* in the world */
@@ -114,6 +115,8 @@ int tcr_comm_share(struct tccrt_comm *c, int n, const struct tcr_members *m, con
                    struct tccrt_request **request);      /* m: the list that they belong to; NULL: they are all of it */
 /* Of an IS_OWNER step: the rank that owns each tensor of its list (the caller's to free). */
 int tcr_step_owners(struct tccrt_comm *c, const struct tccrt_model *m, const struct tcc_pstep *p, int **owners);
+/* In groups of ranks that are not there the process is the one whose update takes longest. */
+int tcr_owners_fold(struct tccrt_session *s);
 /* The value of a variable that one rank owns goes there from `root`, which drops its mirror. */
 int tcr_state_carry(struct tccrt_comm *c, struct tccrt_session *s, uint32_t i, int root);
 

@@ -308,6 +308,41 @@ void tccrt_comm_free(struct tccrt_comm *g)
     free(g);
 }
 
+int tcr_groups_fold(struct tccrt_session *s)
+{
+    const struct tccrt_model *m = s->m;
+    int ranks = s->device->ranks, parts = tccrt_tensor_parts(m), *numbers;
+    uint32_t n = m->plan->groups.count;
+    const char *divided = tcr_shard_group(m);
+
+    if (!ranks)
+        return TCC_OK;
+    if (ranks % parts)
+        return tcr_fail(TCC_EUSAGE, "sim: time,ranks=%d: model '%s' has %d parts of tensors", ranks, m->desc->name,
+                        parts);
+    if (n > TCR_MAX_GROUPS)
+        return tcr_fail(TCC_EUSAGE, "session: more than %d groups", TCR_MAX_GROUPS);
+    if (!(s->folded = calloc(1, n * sizeof *s->folded + (size_t)ranks * sizeof *numbers)))
+        return tcr_fail(TCC_EENV, "no memory for groups of %d ranks", ranks);
+    numbers = (int *)(s->folded + n);
+    for (int i = 0; i < ranks; i++)
+        numbers[i] = i;
+    for (uint32_t i = 0; i < n; i++) {
+        const char *name = tcr_string(m, m->groups[i].name);
+        bool same = divided && !strcmp(name, divided), all = !strcmp(name, "world");
+
+        s->folded[i] = (struct tccrt_comm){.world = &s->folded[i],
+                                           .size = same  ? parts
+                                                   : all ? ranks
+                                                         : ranks / parts,
+                                           .ranks = numbers};
+        s->folded[i].rank = same ? s->tensor - 1 : 0;
+        snprintf(s->groups[i].name, sizeof s->groups[i].name, "%s", name);
+        s->groups[i].comm = &s->folded[i];
+    }
+    return tcr_owners_fold(s);
+}
+
 /* -- Agreement -------------------------------------------------------------------------------------------------- */
 
 struct said {

@@ -15,6 +15,7 @@
 #include "runtime/comm/comm_int.h"
 
 #define OWNED_TAG 8191
+#define UPDATE_BYTES (128 << 10) /* in the time of an update's start so many of a parameter are updated, about */
 
 /* -- Who owns what ---------------------------------------------------------------------------------------- */
 
@@ -44,6 +45,31 @@ int tcr_step_owners(struct tccrt_comm *c, const struct tccrt_model *m, const str
     if (!(*owners = calloc((size_t)bytes->n + 1, sizeof **owners)))
         return tcr_fail(TCC_EENV, "no memory for a list of owners");
     return tcr_owners(c, (int)bytes->n, (const int64_t *)(m->bytes + bytes->data), *owners);
+}
+
+int tcr_owners_fold(struct tccrt_session *s)
+{
+    const struct tccrt_model *m = s->m;
+    int status = TCC_OK;
+
+    for (uint32_t k = 0; k < m->plan->steps.count && !status; k++) {
+        const struct tcc_pstep *p = &m->steps[k];
+        struct tccrt_comm *c = is_list(p) ? tcr_step_group(s, p) : NULL;
+        int64_t *load = c ? calloc((size_t)c->size, sizeof *load) : NULL;
+        int *owners = NULL;
+
+        if (!c)
+            continue;
+        status =
+            load ? tcr_step_owners(c, m, p, &owners) : tcr_fail(TCC_EENV, "no memory for what %d ranks own", c->size);
+        for (uint32_t i = 0; i < p->args.count && !status; i++) {
+            load[owners[i]] += UPDATE_BYTES + ((const int64_t *)(m->bytes + tcr_int_list(m, p, "bytes")->data))[i];
+            c->rank = load[owners[i]] > load[c->rank] ? owners[i] : c->rank;
+        }
+        free(owners);
+        free(load);
+    }
+    return status;
 }
 
 int tcr_owners_find(struct tccrt_session *s)

@@ -264,6 +264,7 @@ struct tcr_device {
     bool defers;                     /* work is done later than it is given: runs may be given one behind the other */
     int64_t faulted;                 /* the run (struct tcr_control) in which sync() has found a fault */
     int threads;                     /* that run a kernel's tiles */
+    int ranks;                       /* alike, for which this one stands where time is all that is asked for; 0: none */
     /* of a host whose runs are profiled: by thread, the profile's; NULL: nobody asks */
     struct tcr_part *parts;
     size_t memory;                   /* bytes that it has; 0: not known */

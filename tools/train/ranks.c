@@ -110,7 +110,7 @@ static int count_processes(struct trainer *t, struct layout *l)
     if (!order)
         return usage_error(t->o, "--placement=%s: expected cluster, spread or an order of the letters D, P and T",
                            option_text(t->o, OPT_placement, ""));
-    if (t->processes % one && (t->processes > 1 || parts > 1))
+    if (t->processes % one && (t->processes > 1 || (parts > 1 && !train_is_folded(t))))
         return tool_error(t->o, EXIT_DATA, "%s: it has %d %s: start %s%d, %d, %d...; not %d", t->o->words[0], one, of,
                           parts == 1 ? "1 process, or " : "", one, 2 * one, 3 * one, t->processes);
     *l = (struct layout){.size = {t->processes > one ? t->processes / one : 1, stages, parts}};

@@ -321,8 +321,7 @@ int train_execute(struct trainer *t, struct batch **list, const int64_t *order, 
     return (t->late ? execute_late : execute_now)(t, list, order, ended);
 }
 
-/* Does this process stand for several simulated ones? */
-static bool is_folded(const struct trainer *t)
+bool train_is_folded(const struct trainer *t)
 {
     const char *sim = option_text(t->o, OPT_nc_sim, getenv("TCCC_SIM"));
     return sim && strstr(sim, ",ranks=");
@@ -335,7 +334,7 @@ bool train_reads_late(const struct trainer *t)
     struct tccrt_sim sim;
     bool timed = option_set(t->o, OPT_trace) || t->html;
 
-    return t->per_execution == 1 && t->processes == 1 && !t->elastic && !is_folded(t) && !t->schedule &&
+    return t->per_execution == 1 && t->processes == 1 && !t->elastic && !train_is_folded(t) && !t->schedule &&
            !option_set(t->o, OPT_save_outputs) &&
            (!timed || (tccrt_simulated(t->m.session, &sim) == TCC_OK && *sim.core));
 }

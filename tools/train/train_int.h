@@ -186,6 +186,7 @@ int train_calibrate(struct trainer *t);      /* before the first step; nothing w
 int train_execute(struct trainer *t, struct batch **list, const int64_t *order, bool *ended);
 /* steps that were given are waited for and reported */
 int train_read_all(struct trainer *t, const int64_t *order);
+bool train_is_folded(const struct trainer *t);           /* does this process stand for several simulated ones? */
 bool train_reads_late(const struct trainer *t);
 
 int train_evaluate(struct trainer *t, struct eval_result *result);

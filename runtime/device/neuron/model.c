@@ -277,7 +277,7 @@ void neuron_begin_collective(struct tcr_device *d, int queue, enum tcc_collectiv
                              double start, const char *node)
 {
     struct tcr_neuron *n = (struct tcr_neuron *)d;
-    struct neuron_collective c = {kind_of(kind), NEURON_AUTO, ranks > 1 ? ranks : n->ranks, bytes};
+    struct neuron_collective c = {kind_of(kind), NEURON_AUTO, ranks, bytes};
     double *end = &n->ends[queue % NEURON_WAITED], took;
 
     if (neuron_first_kind(n) || !n->has_kind)

@@ -154,8 +154,8 @@ static int configure(struct tcr_neuron *n, const struct tccrt_options *o)
 
     if (folds) { /* one process stands for all ranks, which do the same */
         time = true;
-        n->ranks = (int)strtol(sim + 11, &end, 10);
-        if (*end || end == sim + 11 || n->ranks < 1 || n->ranks > 1 << 20)
+        n->device.ranks = (int)strtol(sim + 11, &end, 10);
+        if (*end || end == sim + 11 || n->device.ranks < 1 || n->device.ranks > 1 << 20)
             status = tcr_fail(TCC_EUSAGE, "sim: '%s': expected time,ranks=N, N from 1 to 1048576", sim);
     }
 
@@ -187,9 +187,7 @@ static int cores_of(const struct tcc_pimage *image)
 static void share_chip(struct tcr_neuron *n)
 {
     const char *local = tccrt_env_text("LOCAL_WORLD_SIZE");
-    int workers = n->ranks ? n->ranks
-                  : local  ? atoi(local)
-                           : 1,
+    int workers = n->device.ranks ? n->device.ranks : local ? atoi(local) : 1,
         cores = neuron_lib.neuron_instance_cores(n->kind, n->lnc) / NEURON_CHIPS;
 
     n->device.memory = (size_t)neuron_lib.neuron_hbm_bytes(n->kind) * (size_t)n->lnc;

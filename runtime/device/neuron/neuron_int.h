@@ -101,7 +101,6 @@ struct tcr_neuron {
     int64_t collectives, collective_bytes;
     double collective_ns, exposed_ns;            /* all of them, and what the core stood still for */
     struct tccrt_neuron_core *record[NEURON_PAIR]; /* of the process's core; NULL: it has none */
-    int ranks;                                   /* that this one stands for, where it is alone */
     struct neuron_trace trace;
     struct tcr_timed *timed;                     /* what was done since it was asked for, while a profile is kept */
     size_t ntimed, timed_room;
