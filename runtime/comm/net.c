@@ -284,6 +284,7 @@ static int wait_open(struct tcr_net *net)
     double limit = patience(net), start = tcr_seconds(), looked = 0, gone = 0;
     int left = -1;
     bool opened, failed, others = false;
+    bool anew = net->from.before || net->from.ready; /* those who would begin the job do so in vain */
 
     tcr_launched(net->engine->launcher);
     tcr_arrive(true);
@@ -299,7 +300,7 @@ static int wait_open(struct tcr_net *net)
         until.tv_sec += until.tv_nsec / 1000000000;
         until.tv_nsec %= 1000000000;
         pthread_cond_timedwait(&l->changed, &l->mutex, &until);
-        if (!l->opened && !gone && tcr_seconds() - looked > 0.04) {
+        if (!l->opened && !gone && !anew && tcr_seconds() - looked > 0.04) {
             looked = tcr_seconds();
             if ((left = tcr_left()) >= 0) {
                 gone = looked;
@@ -326,6 +327,26 @@ static void net_free(struct tcr_net *net)
     }
     free(net->lock);
     free(net);
+}
+
+/* It has not been opened within the time; where that comes to an end now it may still have gone well. A library that
+ * never comes back keeps its thread and what it uses. */
+static void leave_opening(struct tcr_net *net)
+{
+    bool opened;
+
+    tcr_net_lock(net);
+    net->lock->stop = true;
+    opened = net->lock->opened;
+    pthread_cond_broadcast(&net->lock->changed);
+    tcr_net_unlock(net);
+    if (!opened)
+        return;
+    pthread_join(net->lock->thread, NULL);
+    if (!net->lock->opening_status && !net->joins)
+        net->engine->close(net, true);
+    tcr_meet_free(net->meeting);
+    net_free(net);
 }
 
 static int begin(const struct tcr_engine *engine, const struct tccrt_comm_options *options, double timeout,
@@ -361,10 +382,7 @@ static int begin(const struct tcr_engine *engine, const struct tccrt_comm_option
     }
     net->lock->running = true;
     if ((status = wait_open(net))) {
-        if (net->lock->opened) {
-            pthread_join(net->lock->thread, NULL);
-            net_free(net);
-        } /* else the library never comes back: its thread and what it uses stay */
+        leave_opening(net);
         return status;
     }
     *out = net;

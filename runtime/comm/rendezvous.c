@@ -109,20 +109,6 @@ struct tcr_meeting *tcr_meet_new(const struct tcr_launch *l, struct tcr_card min
     return NULL;
 }
 
-/* A process that is rank 0 by its launcher's word: does its job run, without it? */
-static bool runs_already(struct tcr_meeting *m, const struct tcr_launch *l, struct tcr_card mine)
-{
-    struct line *line = &m->lines[0];
-    struct search s = {.lies = false};
-    bool runs = tcr_meet_try_ports(m, l, MEET_PORTS - l->port_taken, (struct poll_time){0.5, tcr_seconds() + 2}, &s) &&
-                tcr_meet_hand_over(line, MEET_SECONDS, tcr_seconds() + MEET_SECONDS, mine) == MESSAGE &&
-                line->head.kind == RUNNING;
-
-    tcr_line_hang_up(line);
-    m->first = 0;
-    return runs;
-}
-
 int tcr_meet(const struct tcr_launch *l, const char *title, double seconds, double limit, struct tcr_card mine,
              struct tcr_meeting **out, const struct tcr_card **cards)
 {
@@ -140,9 +126,9 @@ int tcr_meet(const struct tcr_launch *l, const char *title, double seconds, doub
         status = tcr_meet_anew(m, l, title, until, limit, mine);
     else if (l->rank)
         status = tcr_meet_visit(m, l, title, until, limit, mine);
-    else if (!l->elastic || !(m->waits = runs_already(m, l, mine)))
+    else if (!l->elastic || !(m->waits = tcr_meet_elsewhere(m, l, MEET_PORTS - l->port_taken, mine)))
         /* rank 0 gives up a little earlier, so that the others hear from it who is missing */
-        status = tcr_meet_host(m, l, title, until - 0.1 * seconds, limit);
+        status = tcr_meet_host(m, l, title, until - 0.1 * seconds, limit, mine);
     if (status) {
         tcr_meet_free(m);
         return status;

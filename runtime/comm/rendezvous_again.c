@@ -10,6 +10,20 @@
  *   NEXT     from rank 0 to its ranks: they meet anew
  *   TABLE    has a head: who the rank has become, of how many
  *
+ * What a process is, and what ends it:
+ *
+ *   begins   it waits for all ranks of a new job (rendezvous.c). A rank of the job answers RUNNING, asked now and
+ *            then since it may be slow, or comes itself and is told OTHER: it joins
+ *   member   of a world; a connection that ends, NEXT or a member's HELLO: it meets the others
+ *   meets    tries the ports in turn for one who hosts. Rank 0 is gone, and it is this rank's turn: it hosts
+ *   hosts    listens until all members are there or the time limit is over, and is rank 0 of the next world. It gives
+ *            way to one at a lower port, and, where nobody has come, to any; but only to one who takes its card: one
+ *            who begins answers, too, and has no state
+ *   joins    tries the ports in turn and never hosts: it has no state. Nobody answers for three time limits: the job
+ *            has ended. So does who was rank 0 and has given way
+ *
+ * tests/dist/regroup.py has each of them die or stand still at each message of these.
+ *
  * A rank that finds another one gone says HELLO to rank 0, where that lives; rank 0 hears so (tcr_meet_tend) and says
  * NEXT to all. It waits for those whose connections have not ended, as long as for any rank, and gives the table to
  * them and to all who wait. If it is rank 0 that is gone, the first of the others that can listen at MASTER_ADDR takes
@@ -27,7 +41,8 @@
 #include "runtime/comm/rendezvous_int.h"
 
 #define TURN_SECONDS 0.2 /* from one rank's turn to listen to the next one's */
-#define GIVE_UP 3        /* time limits without anybody who is rank 0, for one who was of the job */
+#define GIVE_UP 3        /* time limits without anybody who is rank 0 */
+#define LOOK_AGAIN 0.5   /* seconds until one who has taken rank 0's place looks again whether another one has */
 
 struct anew {
     int32_t rank, size, generation;
@@ -108,6 +123,7 @@ int tcr_meet_waiting(const struct tcr_meeting *m)
 static void go_on(struct tcr_meeting *m, struct tcr_meeting *before)
 {
     m->listening = before->listening;
+    m->port = before->port;
     before->listening = -1;
     for (int i = 0; i < before->nlines; i++) {
         struct line *l = &before->lines[i];
@@ -144,18 +160,27 @@ static bool awaits(struct tcr_meeting *m, struct tcr_meeting *before)
     return false;
 }
 
-static void hear_all(struct tcr_meeting *m, struct tcr_meeting *before, double until)
+/* Until all are there, or the time is over. False: another one has taken rank 0's place, too, at a lower port, and has
+ * been slow to answer. */
+static bool hear_all(struct tcr_meeting *m, const struct tcr_launch *l, double until, struct tcr_card mine)
 {
     struct pollfd *ready = calloc((size_t)m->nlines + 1, sizeof *ready);
+    double looks = tcr_seconds() + LOOK_AGAIN;
+    bool other = false;
 
-    while (ready && awaits(m, before) && tcr_seconds() < until) {
+    while (ready && !other && awaits(m, l->before) && tcr_seconds() < until) {
         tcr_meet_wait(m, ready, 10);
         for (int i = 0; i < m->nlines; i++)
             if (m->lines[i].fd >= 0)
                 tcr_meet_serve(m, &m->lines[i], m->job, &until);
         tcr_meet_let_in(m);
+        if (l->before->rank && m->port > l->port_taken && tcr_seconds() > looks) {
+            other = tcr_meet_elsewhere(m, l, m->port - l->port_taken, mine);
+            looks = tcr_seconds() + LOOK_AGAIN;
+        }
     }
     free(ready);
+    return !other;
 }
 
 static void add(struct tcr_meeting *m, struct line *l)
@@ -238,29 +263,23 @@ static int host(struct tcr_meeting *m, const struct tcr_launch *l, struct tcr_ca
     return TCC_OK;
 }
 
-/* Who was rank 0 and to whom nobody has come: have the others gone on at another port? Then it is one of those that
- * join. */
-static bool is_left_behind(struct tcr_meeting *m, const struct tcr_launch *l)
+/* To whom nobody has come: have the others gone on at another port? Then it goes there. */
+static bool is_left_behind(struct tcr_meeting *m, const struct tcr_launch *l, struct tcr_card mine)
 {
-    struct line line = {.fd = -1, .rank = -1, .size = -1};
-    struct tcr_meeting looks = *m;
-    struct search s = {.lies = false};
-    bool found;
-
-    for (int r = 1; r < l->before->size; r++)
+    for (int r = 0; r < l->before->size; r++)
         if (came_as(m, r))
             return false;
-    looks.lines = &line;
-    looks.first = 0;
-    found = tcr_meet_try_ports(&looks, l, MEET_PORTS - l->port_taken, (struct poll_time){0.5, tcr_seconds() + 3}, &s);
-    tcr_line_hang_up(&line);
-    if (!found)
+    return tcr_meet_elsewhere(m, l, MEET_PORTS - l->port_taken, mine);
+}
+
+/* Rank 0, or in its place; false: another one is. */
+static bool hosts(struct tcr_meeting *m, const struct tcr_launch *l, double limit, struct tcr_card mine, int *status)
+{
+    if (!hear_all(m, l, tcr_seconds() + limit, mine) || is_left_behind(m, l, mine)) {
+        tcr_meet_close_door(m);
         return false;
-    m->first = looks.first - 1;
-    close(m->listening);
-    m->listening = -1;
-    for (int i = 0; i < m->nlines; i++)
-        tcr_line_hang_up(&m->lines[i]);
+    }
+    *status = host(m, l, mine);
     return true;
 }
 
@@ -307,26 +326,16 @@ static bool visit(struct tcr_meeting *m, const struct tcr_launch *l, double unti
 }
 
 /* Rank 0 is gone, and this rank's turn has come: can it listen, and has nobody begun to before? */
-static bool takes_over(struct tcr_meeting *m, const struct tcr_launch *l, double waited)
+static bool takes_over(struct tcr_meeting *m, const struct tcr_launch *l, double waited, struct tcr_card mine)
 {
-    struct search s = {.lies = false};
-    int port, first = m->first;
     bool other;
 
     hear_host(l->before);
-    if (!l->before->lines[0].gone || waited < TURN_SECONDS * (l->before->rank - 1))
+    if (!l->before->lines[0].gone || waited < TURN_SECONDS * (l->before->rank - 1) || !tcr_meet_open_door(m, l, false))
         return false;
-    if ((m->listening = tcr_meet_open_door(l, false, &port)) < 0)
-        return false;
-    m->first = 0;
-    other = port > l->port_taken &&
-            tcr_meet_try_ports(m, l, port - l->port_taken, (struct poll_time){0.5, tcr_seconds() + 2}, &s);
-    tcr_line_hang_up(&m->lines[0]);
-    m->first = first;
-    if (other) {
-        close(m->listening);
-        m->listening = -1;
-    }
+    other = m->port > l->port_taken && tcr_meet_elsewhere(m, l, m->port - l->port_taken, mine);
+    if (other)
+        tcr_meet_close_door(m);
     return !other;
 }
 
@@ -352,23 +361,20 @@ int tcr_meet_anew(struct tcr_meeting *m, const struct tcr_launch *l, const char 
     m->first -= m->first > 0;
     if (before && !m->rank) {
         go_on(m, l->before);
-        hear_all(m, l->before, tcr_seconds() + limit);
-        if (!is_left_behind(m, l))
-            return host(m, l, mine);
-        before = NULL;
+        if (hosts(m, l, limit, mine, &status))
+            return status;
+        before = NULL; /* it is one of those that join */
         heard = tcr_seconds();
     }
-    while (tcr_seconds() < until && tcr_seconds() - heard < (before ? GIVE_UP : 1) * limit) {
+    while (tcr_seconds() < until && tcr_seconds() - heard < GIVE_UP * limit) {
         if (visit(m, l, until, mine, &heard, &status))
             return status;
         if (before && !before->lines[0].gone && tcr_seconds() - heard > limit + MEET_SECONDS) {
             leave_host(before);
             turn = tcr_seconds();
         }
-        if (before && takes_over(m, l, tcr_seconds() - turn)) {
-            hear_all(m, l->before, tcr_seconds() + limit);
-            return host(m, l, mine);
-        }
+        if (before && takes_over(m, l, tcr_seconds() - turn, mine) && hosts(m, l, limit, mine, &status))
+            return status;
         tcr_meet_pause();
     }
     if (!before)

@@ -38,7 +38,7 @@ static int listen_on(const struct addrinfo *a)
 }
 
 /* The first free port; where the address is no interface's here (a translated one), on all interfaces. */
-int tcr_meet_open_door(const struct tcr_launch *l, bool anywhere, int *port)
+bool tcr_meet_open_door(struct tcr_meeting *m, const struct tcr_launch *l, bool anywhere)
 {
     int error = 0;
 
@@ -47,7 +47,7 @@ int tcr_meet_open_door(const struct tcr_launch *l, bool anywhere, int *port)
         int fd = -1;
 
         if (!list)
-            return -1;
+            return false;
         for (struct addrinfo *a = list; a && fd < 0; a = a->ai_next)
             fd = listen_on(a);
         error = errno;
@@ -56,13 +56,22 @@ int tcr_meet_open_door(const struct tcr_launch *l, bool anywhere, int *port)
             fd = listen_on(list);
         }
         freeaddrinfo(list);
-        *port = i;
+        m->listening = fd;
+        m->port = i;
         if (fd >= 0)
-            return fd;
+            return true;
     }
     tcr_fail(TCC_EENV, "rank 0 cannot listen at MASTER_ADDR=%s, ports %d to %d: %s", l->host, l->port,
              l->port + MEET_PORTS - 1, strerror(error));
-    return -1;
+    return false;
+}
+
+void tcr_meet_close_door(struct tcr_meeting *m)
+{
+    close(m->listening);
+    m->listening = -1;
+    for (int i = 0; i < m->nlines; i++)
+        tcr_line_hang_up(&m->lines[i]);
 }
 
 /* The stranger who has to make room: one who has said nothing, else one who has; of these who came first. NULL: there
@@ -346,10 +355,14 @@ void tcr_meet_wait(const struct tcr_meeting *m, struct pollfd *ready, int millis
 }
 
 /* Until all cards are there, the time is over or something is wrong (m->why). Once those who are there have been told
- * what is wrong, until all others have come, who are told, too. */
-static void receive_cards(struct tcr_meeting *m, uint64_t job, double until)
+ * what is wrong, until all others have come, who are told, too. `look` (0: never): after so many seconds, and less
+ * and less often then, it is looked whether the job runs already: who is rank 0 there may have been slow to answer. */
+static void receive_cards(struct tcr_meeting *m, const struct tcr_launch *l, double until, double look,
+                          struct tcr_card mine)
 {
     struct pollfd *ready = calloc((size_t)m->nlines + 1, sizeof *ready);
+    uint64_t job = tcr_meet_job(l);
+    double looks = tcr_seconds() + look;
 
     while (ready && m->ncards < m->size && (!*m->why || m->told) && !m->yields && tcr_seconds() < until) {
         tcr_meet_wait(m, ready, 50);
@@ -357,6 +370,10 @@ static void receive_cards(struct tcr_meeting *m, uint64_t job, double until)
             if (m->lines[i].fd >= 0)
                 tcr_meet_serve(m, &m->lines[i], job, &until);
         tcr_meet_let_in(m);
+        if (look > 0 && tcr_seconds() > looks) {
+            m->yields |= tcr_meet_elsewhere(m, l, MEET_PORTS - l->port_taken, mine);
+            looks = tcr_seconds() + (look *= 2);
+        }
     }
     free(ready);
 }
@@ -367,8 +384,7 @@ static void tell_running(struct tcr_meeting *m)
     for (int i = 0; i < m->nlines; i++)
         if (m->lines[i].fd >= 0 && m->lines[i].carded)
             tcr_meet_refuse(&m->lines[i], RUNNING, "");
-    close(m->listening);
-    m->listening = -1;
+    tcr_meet_close_door(m);
     m->waits = true;
 }
 
@@ -390,15 +406,15 @@ static void conclude(struct tcr_meeting *m, const char *title, double limit)
     }
 }
 
-int tcr_meet_host(struct tcr_meeting *m, const struct tcr_launch *l, const char *title, double until, double limit)
+int tcr_meet_host(struct tcr_meeting *m, const struct tcr_launch *l, const char *title, double until, double limit,
+                  struct tcr_card mine)
 {
     unsigned char *table;
     size_t bytes = 0;
-    int port;
 
-    if ((m->listening = tcr_meet_open_door(l, true, &port)) < 0)
+    if (!tcr_meet_open_door(m, l, true))
         return TCC_EENV;
-    receive_cards(m, tcr_meet_job(l), until);
+    receive_cards(m, l, until, l->elastic ? limit / 8 : 0, mine);
     if (m->yields) {
         tell_running(m);
         return TCC_OK;
@@ -408,7 +424,7 @@ int tcr_meet_host(struct tcr_meeting *m, const struct tcr_launch *l, const char 
         answer(m, false, (const unsigned char *)m->why, strlen(m->why));
         m->told = true;
         if (m->died) /* who finds nobody here would take rank 0 for the one that is missing */
-            receive_cards(m, tcr_meet_job(l), until);
+            receive_cards(m, l, until, 0, mine);
     }
     if (*m->why || !m->elastic) {
         close(m->listening);

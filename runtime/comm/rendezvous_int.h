@@ -74,6 +74,7 @@ void tcr_meet_data_key(const void *table, size_t bytes, uint8_t key[TCR_MAC]);
 
 struct tcr_meeting {
     int rank, size, listening;
+    int port;                 /* where it listens, of MEET_PORTS */
     int nlines;
     struct line *lines;       /* rank 0: of all who connect; else one */
     struct tcr_card *cards;
@@ -98,7 +99,8 @@ struct addrinfo;
 struct addrinfo *tcr_meet_resolve(const char *host, int port);
 void tcr_meet_prepare(int fd);
 void tcr_meet_pause(void);
-int tcr_meet_host(struct tcr_meeting *m, const struct tcr_launch *l, const char *title, double until, double limit);
+int tcr_meet_host(struct tcr_meeting *m, const struct tcr_launch *l, const char *title, double until, double limit,
+                  struct tcr_card mine);
 int tcr_meet_visit(struct tcr_meeting *m, const struct tcr_launch *l, const char *title, double until, double limit,
                    struct tcr_card mine);
 /* What a connection to rank 0 has brought. */
@@ -108,7 +110,9 @@ void tcr_meet_serve(struct tcr_meeting *m, struct line *l, uint64_t job, double 
 bool tcr_meet_greet(struct tcr_meeting *m, struct line *l, uint64_t job, double seconds, bool *lies);
 int tcr_meet_read_table(struct tcr_meeting *m, struct line *l);
 /* The parts that a meeting of an elastic world is made of, too. */
-int tcr_meet_open_door(const struct tcr_launch *l, bool anywhere, int *port);   /* port: of MEET_PORTS */
+bool tcr_meet_open_door(struct tcr_meeting *m, const struct tcr_launch *l, bool anywhere);
+/* No more rank 0: whoever has come looks for another one. */
+void tcr_meet_close_door(struct tcr_meeting *m);
 void tcr_meet_let_in(struct tcr_meeting *m);
 /* Waits until somebody comes or says something, at most so long; ready: room for one more than all lines. */
 void tcr_meet_wait(const struct tcr_meeting *m, struct pollfd *ready, int milliseconds);
@@ -117,8 +121,11 @@ void tcr_meet_refuse(struct line *l, uint32_t kind, const char *why);
 unsigned char *tcr_meet_table(const struct tcr_meeting *m, size_t *bytes);
 struct poll_time { double patience, until; };
 struct search { bool lies; char last[200]; };
+/* All but that where it listens itself. */
 bool tcr_meet_try_ports(struct tcr_meeting *m, const struct tcr_launch *l, int ports, struct poll_time t,
                         struct search *s);
+/* Is somebody else rank 0 of a world that runs, or that meets anew? Of so many ports from the first one on. */
+bool tcr_meet_elsewhere(struct tcr_meeting *m, const struct tcr_launch *l, int ports, struct tcr_card mine);
 enum pull tcr_meet_await(struct line *l, size_t most, double until);
 enum pull tcr_meet_hand_over(struct line *line, double seconds, double until, struct tcr_card mine);
 int tcr_meet_refused(struct line *l);

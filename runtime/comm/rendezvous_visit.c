@@ -17,6 +17,8 @@
 
 #include "runtime/comm/rendezvous_int.h"
 
+#define LOOK_SECONDS 2.0 /* that one who listens himself looks for another one who does */
+
 /* Connects, or the reason in errno; waits for `seconds` at most. */
 static int call(const struct addrinfo *a, double seconds)
 {
@@ -87,9 +89,11 @@ bool tcr_meet_try_ports(struct tcr_meeting *m, const struct tcr_launch *l, int p
 
     for (int k = 0; k < ports && tcr_seconds() < t.until; k++) {
         int i = l->port_taken + (m->first + k) % ports;
-        struct addrinfo *list = tcr_meet_resolve(l->host, l->port + i);
+        struct addrinfo *list;
 
-        if (!list) {
+        if (m->listening >= 0 && i == m->port)
+            continue;
+        if (!(list = tcr_meet_resolve(l->host, l->port + i))) {
             snprintf(s->last, sizeof s->last, "%s", tccrt_error());
             break;
         }
@@ -164,6 +168,28 @@ enum pull tcr_meet_hand_over(struct line *line, double seconds, double until, st
     if (what == MESSAGE && line->head.kind == TAKEN && !tcr_line_say(line, STAY, NULL, 0, NULL, 0))
         return ENDED;
     return what;
+}
+
+bool tcr_meet_elsewhere(struct tcr_meeting *m, const struct tcr_launch *l, int ports, struct tcr_card mine)
+{
+    struct line line = {.fd = -1, .rank = -1, .size = -1};
+    struct tcr_meeting looks = *m;
+    struct search s = {.lies = false};
+    double until = tcr_seconds() + LOOK_SECONDS;
+    uint32_t says = m->size > 0 ? RUNNING : TAKEN; /* to one who would begin a job; to one who was of it */
+    bool found = true, runs = false;
+
+    looks.lines = &line;
+    looks.first = 0;
+    while (found && !runs && tcr_seconds() < until) {
+        found = tcr_meet_try_ports(&looks, l, ports, (struct poll_time){0.5, until}, &s);
+        runs = found && tcr_meet_hand_over(&line, MEET_SECONDS, tcr_seconds() + MEET_SECONDS, mine) == MESSAGE &&
+               line.head.kind == says;
+        tcr_line_hang_up(&line);
+    }
+    if (runs)
+        m->first = looks.first - 1;
+    return runs;
 }
 
 int tcr_meet_visit(struct tcr_meeting *m, const struct tcr_launch *l, const char *title, double until, double limit,

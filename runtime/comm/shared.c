@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -371,6 +372,7 @@ static int make_inbox(struct shared *s)
 static int open_inbox(const struct tcr_net *net, struct shared *s, int rank)
 {
     struct card card;
+    struct stat is;
     char path[64];
     int file;
 
@@ -384,8 +386,10 @@ static int open_inbox(const struct tcr_net *net, struct shared *s, int rank)
         return TCC_OK;
     }
     file = open(path, O_RDWR | O_CLOEXEC);
-    void *at = file < 0 ? MAP_FAILED : mmap(NULL, s->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    int why = errno;
+    int why = errno; /* ENXIO: that number is a connection's now */
+    void *at = file < 0 || fstat(file, &is) || is.st_size < (off_t)s->bytes
+                   ? MAP_FAILED
+                   : mmap(NULL, s->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
 
     if (file >= 0)
         close(file);
@@ -395,7 +399,8 @@ static int open_inbox(const struct tcr_net *net, struct shared *s, int rank)
     }
     if (at != MAP_FAILED)
         munmap(at, s->bytes);
-    if (net->elastic && (at != MAP_FAILED || why == ENOENT) && /* it has died already: what it gets goes nowhere */
+    /* It has died already, or meets others anew: what it gets goes nowhere. */
+    if (net->elastic && (file >= 0 || why == ENOENT || why == ENXIO) &&
         (at = mmap(NULL, s->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) != MAP_FAILED) {
         s->peers[rank].inbox = at;
         return TCC_OK;
@@ -403,7 +408,7 @@ static int open_inbox(const struct tcr_net *net, struct shared *s, int rank)
     return tcr_fail(
         TCC_EENV,
         "shared memory: that of rank %d can't be reached (%s): the engine 'sim' is for processes of one machine", rank,
-        at != MAP_FAILED ? "another process has its number" : strerror(why));
+        file >= 0 ? "another process has its number" : strerror(why));
 }
 
 static void free_list(struct message *m)

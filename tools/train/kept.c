@@ -241,12 +241,12 @@ static int rank_with(const struct trainer *t, const uint8_t *all, int i, int how
 }
 
 /* Variable i, from the rank that has it, to those that have to have it now. */
-static int share_one(struct trainer *t, const uint8_t *has, const struct place *all, int i)
+static int share_one(struct trainer *t, const uint8_t *has, int i)
 {
     struct tccrt_value_info info;
     size_t n = state_bytes(t, i, &info);
     int root = rank_with(t, has, i, HAS_ITSELF);
-    bool whole = true, fresh = all[t->rank].fresh, local = tccrt_state_flags(t->m.artifact, i) & TCCRT_STATE_LOCAL;
+    bool whole = true, fresh = !t->kept, local = tccrt_state_flags(t->m.artifact, i) & TCCRT_STATE_LOCAL;
     const struct kept *k = t->kept;
 
     for (int r = 0; r < t->ranks; r++) /* does each have its own? */
@@ -286,7 +286,8 @@ int kept_share(struct trainer *t, const struct place *all, int64_t number)
     struct tcc_tensor x = {&at, TCC_U8, 1, {sizeof at}};
     int root = 0, code = EXIT_FINE;
 
-    if (t->kept && t->kept->at.keeps != number) { /* not all have the newest */
+    while (t->kept &&
+           t->kept->at.keeps != number) { /* not all have the newest; one that was left behind has none of it */
         t->kept->complete = false;
         kept_drop_incomplete(t);
     }
@@ -295,13 +296,13 @@ int kept_share(struct trainer *t, const struct place *all, int64_t number)
         t->kept->before = NULL;
         at = t->kept->at;
     }
-    while (all[root].fresh)
+    while (all[root].fresh || all[root].oldest != number)
         root++;
     if (tccrt_comm_broadcast(t->world, root, 1, &x, NULL) || tccrt_comm_release(t->m.session))
         return trainer_status(t, TCC_EENV);
     uint8_t *has = who_has(t, t->kept, &code);
     for (int i = 0; i < nstates(t) && code == EXIT_FINE; i++)
-        code = share_one(t, has, all, i);
+        code = share_one(t, has, i);
     free(has);
     if (code == EXIT_FINE)
         elastic_take_place(t, &at);
