@@ -10,7 +10,7 @@
  *     buffer.c   SBUF and PSUM, and who used which of their bytes last
  *     stream.c   instructions into streams; semaphores where engines depend on each other
  *     value.c    values on chip, operands, instructions of the lanes
- *     ops.c      scalar ops by engine_ops.def                   move.c     loads and stores by DMA
+ *     ops.c      scalar ops, by formulas.c's table              move.c     loads and stores by DMA
  *     tile.c     stages over a tile: bodies (tile_reduce.c: reductions, scans; along.c: what a tile is)
  *     pe.c       contractions: their forms (pe_plan.c), long sums (pe_parts.c)
  *     int64.c    integers of 64 bits as pairs of words          expr.c     integer expressions of the loops
