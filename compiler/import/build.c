@@ -343,6 +343,15 @@ struct ir_value *imp_iota(struct imp *im, int rank, const ir_expr *dims, int axi
     return v ? v : n ? n->out[0] : NULL;
 }
 
+struct ir_value *imp_band(struct imp *im, enum ir_op compare, const ir_expr *dims, struct ir_value *k)
+{
+    struct ir_value *row = imp_iota(im, 2, dims, 0, TCC_I64), *column = imp_iota(im, 2, dims, 1, TCC_I64);
+    double number;
+    if (imp_scalar_of(k, &number) && number == 0)
+        return imp_bin(im, compare, column, row);
+    return imp_bin(im, compare, imp_bin(im, IR_sub, column, row), k);
+}
+
 struct ir_value *imp_range(struct imp *im, struct ir_value *start, struct ir_value *limit, struct ir_value *delta)
 {
     ir_expr s, l, d, n;

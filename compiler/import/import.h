@@ -233,6 +233,8 @@ struct ir_value *imp_count(struct imp *im, const struct ir_value *x, int n, cons
 struct ir_value *imp_matmul(struct imp *im, struct ir_value *a, struct ir_value *b, bool trans_a, bool trans_b,
                             enum tcc_dtype to);
 struct ir_value *imp_iota(struct imp *im, int rank, const ir_expr *dims, int axis, enum tcc_dtype to);
+/* Of a matrix of these two dims: each element's column - row, compared with k (i64, rank 0). */
+struct ir_value *imp_band(struct imp *im, enum ir_op compare, const ir_expr *dims, struct ir_value *k);
 struct ir_value *imp_softmax(struct imp *im, struct ir_value *x, int axis, bool log);
 /* 0 where all along the axis is -inf (attention.c). */
 struct ir_value *imp_safe_softmax(struct imp *im, struct ir_value *x, int axis);

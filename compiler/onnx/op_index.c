@@ -108,7 +108,7 @@ bool onnx_op_range(struct imp *im)
     return delta && imp_out(im, 0, imp_range(im, start, limit, delta));
 }
 
-/* Column and row numbers compared: the lower or upper triangle, the rest 0. */
+/* The lower or upper triangle, the rest 0. */
 bool onnx_op_trilu(struct imp *im)
 {
     struct ir_value *x = imp_tensor(im, 0), *k = imp_in(im, 1);
@@ -117,13 +117,8 @@ bool onnx_op_trilu(struct imp *im)
     int r = imp_rank(x);
     if (r < 2)
         return imp_bad(im, "a tensor with %d dims; at least 2 are expected", r);
-    struct ir_value *row = imp_iota(im, 2, x->type->dim + r - 2, 0, TCC_I64),
-                    *column = imp_iota(im, 2, x->type->dim + r - 2, 1, TCC_I64);
-    struct ir_value *by = k ? imp_reshape(im, imp_cast(im, k, TCC_I64), 0, NULL) : NULL;
-    struct ir_value *most = k ? imp_int(im, TCC_I64, IMP_MAX_DIM) : NULL;
-    by = k ? imp_tri(im, IR_clip, by, imp_int(im, TCC_I64, -IMP_MAX_DIM), most) : NULL;
-    struct ir_value *edge = k ? imp_bin(im, IR_add, row, by) : row;
-    struct ir_value *keep = imp_bin(im, imp_i(im, "upper", 1) ? IR_ge : IR_le, column, edge);
+    struct ir_value *edge = k ? imp_reshape(im, imp_cast(im, k, TCC_I64), 0, NULL) : imp_int(im, TCC_I64, 0);
+    struct ir_value *keep = imp_band(im, imp_i(im, "upper", 1) ? IR_ge : IR_le, x->type->dim + r - 2, edge);
     return imp_out(im, 0, imp_select(im, keep, x, imp_like(im, x, 0)));
 }
 
@@ -135,9 +130,7 @@ bool onnx_op_eyelike(struct imp *im)
     enum tcc_dtype t = imp_attr(im, "dtype") ? imp_dtype_of(im, imp_i(im, "dtype", 0)) : imp_dtype(x);
     if (imp_rank(x) != 2 || t == TCC_NONE)
         return imp_rank(x) != 2 && imp_bad(im, "a matrix is expected");
-    struct ir_value *row = imp_iota(im, 2, x->type->dim, 0, TCC_I64),
-                    *column = imp_iota(im, 2, x->type->dim, 1, TCC_I64);
-    struct ir_value *on = imp_bin(im, IR_eq, imp_bin(im, IR_add, row, imp_int(im, TCC_I64, imp_i(im, "k", 0))), column);
+    struct ir_value *on = imp_band(im, IR_eq, x->type->dim, imp_int(im, TCC_I64, imp_i(im, "k", 0)));
     return imp_out(im, 0, imp_cast(im, on, t));
 }
 

@@ -145,14 +145,12 @@ struct ir_value *pt2_triangle(struct pt2 *p, struct ir_value *x, bool upper, int
     struct imp *im = p->im;
     if (!x || imp_rank(x) < 2)
         return NULL;
-    const ir_expr *dims = x->type->dim + imp_rank(x) - 2;
-    struct ir_value *rows = imp_iota(im, 2, dims, 0, TCC_I64);
-    struct ir_value *across = imp_bin(im, IR_sub, imp_iota(im, 2, dims, 1, TCC_I64), rows);
-    struct ir_value *kept = imp_bin(im, upper ? IR_ge : IR_le, across, imp_int(im, TCC_I64, diagonal));
+    struct ir_value *edge = imp_int(im, TCC_I64, diagonal);
+    struct ir_value *kept = imp_band(im, upper ? IR_ge : IR_le, x->type->dim + imp_rank(x) - 2, edge);
     return imp_select(im, kept, x, imp_like(im, x, 0));
 }
 
-/* triu (arg 1) and tril (arg 0): column - row compared with `diagonal`. */
+/* triu (arg 1) and tril (arg 0) */
 bool aten_tri(struct pt2 *p)
 {
     struct ir_value *x = pt2_need(p, "self");

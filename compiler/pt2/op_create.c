@@ -113,9 +113,7 @@ bool aten_linspace(struct pt2 *p)
 
 struct ir_value *pt2_on_diagonal(struct pt2 *p, ir_expr m, ir_expr n, int64_t ahead)
 {
-    const ir_expr dims[2] = {m, n};
-    struct ir_value *row = imp_with(p->im, IR_add, imp_iota(p->im, 2, dims, 0, TCC_I64), (double)ahead);
-    return imp_bin(p->im, IR_eq, imp_iota(p->im, 2, dims, 1, TCC_I64), row);
+    return imp_band(p->im, IR_eq, (const ir_expr[]){m, n}, imp_int(p->im, TCC_I64, ahead));
 }
 
 bool aten_eye(struct pt2 *p)

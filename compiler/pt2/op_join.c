@@ -269,10 +269,8 @@ static struct ir_value *embedded(struct pt2 *p, struct ir_value *x, int64_t offs
     after[rank - 2] = ir_const(p->ctx, offset < 0 ? -offset : 0);
     struct ir_value *row =
         imp_unsqueeze(im, imp_pad(im, x, imp_like(im, x, 0), before, after, "constant"), 1, &(int64_t){last - 1});
-    struct ir_value *rows = imp_iota(im, 2, size, 0, TCC_I64);
-    struct ir_value *across = imp_bin(im, IR_sub, imp_iota(im, 2, size, 1, TCC_I64), rows);
-    struct ir_value *zero_x = imp_like(im, x, 0);
-    struct ir_value *y = imp_select(im, imp_with(im, IR_eq, across, (double)offset), row, zero_x);
+    struct ir_value *on = imp_band(im, IR_eq, size, imp_int(im, TCC_I64, offset)), *zero_x = imp_like(im, x, 0);
+    struct ir_value *y = imp_select(im, on, row, zero_x);
     for (int k = 0; k < rank; k++)
         perm[k] = k == a ? rank - 2 : k == b ? rank - 1 : n++;
     return imp_transpose(im, y, perm);

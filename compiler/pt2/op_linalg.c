@@ -179,8 +179,7 @@ bool aten_matrix_power(struct pt2 *p)
     n = n < 0 ? -n : n;
     const ir_expr *dims = x->type->dim + imp_rank(x) - 2;
     if (!n) {
-        struct ir_value *columns = imp_iota(p->im, 2, dims, 1, TCC_I64);
-        y = imp_cast(p->im, imp_bin(p->im, IR_eq, imp_iota(p->im, 2, dims, 0, TCC_I64), columns), imp_dtype(x));
+        y = imp_cast(p->im, imp_band(p->im, IR_eq, dims, imp_int(p->im, TCC_I64, 0)), imp_dtype(x));
         return pt2_out(p, 0, pt2_expand_as(p, y, x));
     }
     for (struct ir_value *square = x; n && square; n >>= 1) {

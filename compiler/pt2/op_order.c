@@ -214,8 +214,7 @@ static struct ir_value *before(struct pt2 *p, struct ir_value *x, struct ir_valu
     int64_t last = imp_rank(x) - 1;
     ir_expr dims[2] = {imp_dim(x, (int)last), imp_dim(x, (int)last)};
     *row = imp_unsqueeze(p->im, x, 1, &last);
-    struct ir_value *rows = imp_iota(p->im, 2, dims, 0, TCC_I64);
-    return imp_bin(p->im, IR_le, imp_iota(p->im, 2, dims, 1, TCC_I64), rows);
+    return imp_band(p->im, IR_le, dims, imp_int(p->im, TCC_I64, 0));
 }
 
 static struct ir_value *to_last(struct pt2 *p, struct ir_value *x, int64_t axis)
