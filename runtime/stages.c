@@ -360,7 +360,9 @@ static int begin_receives(struct run *r, uint32_t stage, const struct tcc_pstep 
     return TCC_OK;
 }
 
-/* The list from *at on, until a step has to wait. *moved: something was done. */
+/* The list from *at on, until a step has to wait. *moved: something was done. tcr_walk() would have to leave a list in
+ * its middle and come back, and to name operands by stage and microbatch: questions in the path of every step of every
+ * entry point, of which a stage's call runs one to its end. The table of kinds and its checks are shared (plan.def). */
 static int walk(struct run *r, uint32_t stage, struct tcc_range list, uint32_t *at, bool *moved)
 {
     const struct tcc_pstep *first = r->s->m->steps + list.first, *end = first + list.count;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The plan walker: runs a list of steps in order, one function per kind of step. Control flow and sequences are in
- * control.c, launches in launch.c, library calls in lib.c.
+ * control.c, launches in launch.c, library calls in lib.c. Lists of stages, which stop in their middle, are stages.c's.
  */
 #include <stdlib.h>
 #include <string.h>
