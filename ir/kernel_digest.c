@@ -85,9 +85,9 @@ static void feed_contraction(struct digest *d)
     int operand[2] = {0};
     for (int i = 0; i < 2 && is; i++)
         operand[i] = d->k->insns[c->load[i]].operand;
-    const int64_t plain[] = {is,        operand[0], operand[1], c->load[0], c->load[1], c->mul,
-                             c->reduce, c->batch,   c->m,       c->n,       c->k,       is ? d->k->partial : 0,
-                             is ? d->k->mx : 0};
+    const int64_t partial = is ? d->k->partial : 0, mx = is ? d->k->mx : 0;
+    const int64_t plain[] = {is,       operand[0], operand[1], c->load[0], c->load[1], c->mul, c->reduce,
+                             c->batch, c->m,       c->n,       c->k,       partial,    mx};
     XXH3_64bits_update(&d->state, plain, sizeof plain);
 }
 

@@ -107,8 +107,8 @@ int sim_occupancy(const struct sim_machine *m, int threads, int registers, size_
 
 const char *sim_bound_name(enum sim_bound b)
 {
-    static const char *const names[] = {"issue",        "int pipe",      "float pipe",   "double pipe",
-                                        "special pipe", "shared memory", "latency",      "tensor cores",
+    static const char *const names[] = {"issue",        "int pipe",      "float pipe",    "double pipe",
+                                        "special pipe", "shared memory", "latency",       "tensor cores",
                                         "L2",           "memory",        "peer's memory", "waits"};
     return (unsigned)b < SIM_BOUNDS ? names[b] : "";
 }

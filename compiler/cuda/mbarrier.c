@@ -34,8 +34,7 @@ void cuda_mbarrier_wait(struct em *e, V at, V parity)
 void cuda_mbarrier_arrive(struct em *e, V at, V ok)
 {
     V args[] = {at, LLVMBuildZExt(e->b, ok, e->t_i32, "")};
-    cuda_asm(e, e->t_void,
-             "{\n.reg .pred ok;\nsetp.ne.u32 ok, $1, 0;\n@ok mbarrier.arrive.shared::cta.b64 _, [$0];\n}",
+    cuda_asm(e, e->t_void, "{\n.reg .pred ok;\nsetp.ne.u32 ok, $1, 0;\n@ok mbarrier.arrive.shared::cta.b64 _, [$0];\n}",
              "r,r,~{memory}", 2, args);
 }
 

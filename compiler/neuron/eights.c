@@ -78,8 +78,7 @@ bool nk_is_argmax8(const struct nk *nk, const struct kn_stage *g, int insn)
 void nk_argmax8(struct stage *s, int insn)
 {
     struct nk *nk = s->p->nk;
-    const struct nk_value *v =
-        nk_computed(nk, &s->t, nk_solid(nk, &s->t, nk_stage_arg(s, nk->k->insns[insn].arg[0])));
+    const struct nk_value *v = nk_computed(nk, &s->t, nk_solid(nk, &s->t, nk_stage_arg(s, nk->k->insns[insn].arg[0])));
     struct nk_tile t = s->t;
     int64_t at[NK_AXES] = {0}, n = s->t.axis[s->t.n - 1].extent, parts = t.axis[0].extent, number = 0;
 

@@ -32,9 +32,11 @@ void kb_reset(struct kb *k, struct lw *lw, const struct lw_group *group)
     KEEP_ROOM(order)
     KEEP_ROOM(memo)
     KEEP_ROOM(guard_sets)
-    KEEP_ROOM(locals) KEEP_ROOM(needs) KEEP_ROOM(reads)
+    KEEP_ROOM(locals)
+    KEEP_ROOM(needs)
+    KEEP_ROOM(reads)
 #undef KEEP_ROOM
-        VEC_PUSH(k->ctx, k->guard_sets, (__typeof__(*k->guard_sets.at)){0});
+    VEC_PUSH(k->ctx, k->guard_sets, (__typeof__(*k->guard_sets.at)){0});
     VEC_PUSH(k->ctx, k->insns,
              (struct kb_insn){.insn = {.code = KN_CONST}}); /* what calls return once the kernel has failed */
 }

@@ -162,20 +162,29 @@ static int decode(struct tcc_lib_call *call, const struct calls *c, void *codec,
 int lib_image_jpeg2000(struct tcc_lib_call *call, struct lib_image *m)
 {
     static const char *const files[] = {"libopenjp2.so.7", "libopenjp2.so", NULL};
-    static const char *const names[] = {"opj_stream_create", "opj_stream_destroy", "opj_stream_set_user_data",
-                                        "opj_stream_set_user_data_length", "opj_stream_set_read_function",
-                                        "opj_stream_set_skip_function", "opj_stream_set_seek_function",
-                                        "opj_create_decompress", "opj_destroy_codec",
-                                        "opj_set_default_decoder_parameters", "opj_setup_decoder", "opj_read_header",
-                                        "opj_decode", "opj_end_decompress", "opj_image_destroy"};
+    static const char *const names[] = {"opj_stream_create",
+                                        "opj_stream_destroy",
+                                        "opj_stream_set_user_data",
+                                        "opj_stream_set_user_data_length",
+                                        "opj_stream_set_read_function",
+                                        "opj_stream_set_skip_function",
+                                        "opj_stream_set_seek_function",
+                                        "opj_create_decompress",
+                                        "opj_destroy_codec",
+                                        "opj_set_default_decoder_parameters",
+                                        "opj_setup_decoder",
+                                        "opj_read_header",
+                                        "opj_decode",
+                                        "opj_end_decompress",
+                                        "opj_image_destroy"};
     static _Atomic(void *) handle;
     struct calls c = {0};
-    int status = lib_image_open(
-        call, "JPEG 2000", &handle, files, 15, names,
-        (void **[]){(void **)&c.stream_create, (void **)&c.stream_destroy, (void **)&c.set_user, (void **)&c.set_length,
-                    (void **)&c.set_read, (void **)&c.set_skip, (void **)&c.set_seek, (void **)&c.create,
-                    (void **)&c.destroy, (void **)&c.defaults, (void **)&c.setup, (void **)&c.header,
-                    (void **)&c.decode, (void **)&c.end, (void **)&c.image_destroy});
+    int status = lib_image_open(call, "JPEG 2000", &handle, files, 15, names,
+                                (void **[]){(void **)&c.stream_create, (void **)&c.stream_destroy, (void **)&c.set_user,
+                                            (void **)&c.set_length, (void **)&c.set_read, (void **)&c.set_skip,
+                                            (void **)&c.set_seek, (void **)&c.create, (void **)&c.destroy,
+                                            (void **)&c.defaults, (void **)&c.setup, (void **)&c.header,
+                                            (void **)&c.decode, (void **)&c.end, (void **)&c.image_destroy});
 
     if (status)
         return status;

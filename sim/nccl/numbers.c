@@ -4,12 +4,10 @@
 
 #include "sim/nccl/nccl_int.h"
 
-#define TYPES(X)                                                                                       \
-    X(ncclInt8, int8_t, int8_t)                                                                        \
-    X(ncclUint8, uint8_t, uint8_t)                                                                     \
-    X(ncclInt32, int32_t, uint32_t) X(ncclUint32, uint32_t, uint32_t) X(ncclInt64, int64_t, uint64_t)  \
-        X(ncclUint64, uint64_t, uint64_t) X(ncclFloat16, _Float16, float) X(ncclFloat32, float, float) \
-            X(ncclFloat64, double, double)
+#define SHORT_TYPES(X) X(ncclInt8, int8_t, int8_t) X(ncclUint8, uint8_t, uint8_t) X(ncclFloat16, _Float16, float)
+#define TYPES_OF_32(X) X(ncclInt32, int32_t, uint32_t) X(ncclUint32, uint32_t, uint32_t) X(ncclFloat32, float, float)
+#define TYPES_OF_64(X) X(ncclInt64, int64_t, uint64_t) X(ncclUint64, uint64_t, uint64_t) X(ncclFloat64, double, double)
+#define TYPES(X) SHORT_TYPES(X) TYPES_OF_32(X) TYPES_OF_64(X)
 
 size_t fake_bytes(int type)
 {

@@ -191,7 +191,7 @@ static bool convert_row(struct ptx_warp *w, const struct ptx_insn *i, uint32_t m
     const void *s = ptx_row(w, &i->s[0]);
     void *d = w->frame->rows + i->d.at;
     for (int l = 0; l < LANES; l++)
-        wide[l] = from->bytes == 8     ? ((const uint64_t *)s)[l]
+        wide[l] = from->bytes == 8   ? ((const uint64_t *)s)[l]
                   : from->cls == 's' ? (uint64_t)(int64_t)((const int32_t *)s)[l]
                                      : ((const uint32_t *)s)[l];
     for (int l = 0; l < LANES && to->bytes == 8; l++)

@@ -409,12 +409,10 @@ static ptx_row_fn *find(const char *name, enum ptx_type type, int *nsrc, int *by
 #define UNORDERED(x, y) ((x) != (x) || (y) != (y))
 #define EQUALS(M) M(eq, x == y) M(ne, x != y)
 #define ORDERS(M) EQUALS(M) M(lt, x < y) M(le, x <= y) M(gt, x > y) M(ge, x >= y)
-#define FLOAT_ORDERS(M)                                                                                         \
-    M(eq, x == y)                                                                                               \
-    M(ne, x<y || x> y)                                                                                          \
-    M(lt, x < y)                                                                                                \
-    M(le, x <= y) M(gt, x > y) M(ge, x >= y) M(equ, x == y || UNORDERED(x, y)) M(neu, x != y) M(ltu, !(x >= y)) \
-        M(leu, !(x > y)) M(gtu, !(x <= y)) M(geu, !(x < y)) M(num, !UNORDERED(x, y)) M(nan, UNORDERED(x, y))
+#define ORDERED(M) M(eq, x == y) M(ne, x != y && !UNORDERED(x, y)) M(lt, x < y) M(le, x <= y) M(gt, x > y) M(ge, x >= y)
+#define OR_NAN(M) M(ltu, !(x >= y)) M(leu, !(x > y)) M(gtu, !(x <= y)) M(geu, !(x < y)) M(neu, x != y)
+#define OF_NAN(M) M(equ, x == y || UNORDERED(x, y)) M(num, !UNORDERED(x, y)) M(nan, UNORDERED(x, y))
+#define FLOAT_ORDERS(M) ORDERED(M) OR_NAN(M) OF_NAN(M)
 #define M(op, expr)              \
     CMP(op, U16, uint16_t, expr) \
     CMP(op, S16, int16_t, expr)  \
