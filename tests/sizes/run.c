@@ -46,7 +46,8 @@ struct progress {
     int way, set, failures;
     uint64_t made[MAX_WAYS + 2]; /* of each way, what it compiled to: objects_linked() */
     bool lost[MAX_SETS];         /* the interpreter did not end with it, and is not asked again */
-    bool huge; /* the interpreter has no memory for this data set: others may take their time over it */
+    bool huge;                /* the interpreter has no memory for this data set: others may take their time over it */
+    bool tried[MAX_WAYS + 2]; /* such a one has been run in that way: one is enough */
     char first[TEXT];
 };
 
@@ -97,6 +98,15 @@ static void limit(int seconds)
     alarm((unsigned)(WAIT * seconds));
 }
 
+/* Sizes beyond it end quickly: of the interpreter, whose results are kept, sooner. */
+static void limit_memory(bool reference)
+{
+    const rlim_t most = (rlim_t)2 << 30;
+    struct rlimit data = {.rlim_cur = reference ? most / 2 : most, .rlim_max = most};
+
+    setrlimit(RLIMIT_DATA, &data);
+}
+
 static void forget(struct outcome *o)
 {
     for (int i = 0; i < MAX_VALUES; i++) {
@@ -105,10 +115,10 @@ static void forget(struct outcome *o)
     }
 }
 
-/* More than can be kept of each data set. */
+/* More than can be kept of each data set, or than a simulator computes in a few seconds. */
 static bool too_much(const struct outcome *o)
 {
-    int64_t most = 64 << 20, bytes = 0;
+    int64_t most = 16 << 20, bytes = 0;
 
     for (int i = 0; i < MAX_VALUES && bytes <= most; i++)
         if (o->out[i] && o->out[i]->kind == TCC_OBJ_TENSOR) {
@@ -296,6 +306,7 @@ static void run_way(struct job *j, int way, struct outcome *want)
     if (!again)
         p->way = way, p->set = -1;
     limit(TIME_LIMIT);
+    limit_memory(reference);
     code = open_way(j, way, &m, why);
     for (int k = made_before(j, way) ? j->nsets : 0; k < j->nsets; k++) {
         struct outcome *o = reference ? &want[k] : &got;
@@ -309,6 +320,9 @@ static void run_way(struct job *j, int way, struct outcome *want)
             continue;
         snprintf(o->why, sizeof o->why, "%s", why);
         p->huge = !reference && want[k].code == EXIT_ENVIRONMENT;
+        if (p->huge && p->tried[way])
+            continue;
+        p->tried[way] |= p->huge;
         limit(p->huge ? HUGE_LIMIT : TIME_LIMIT);
         if (code == EXIT_FINE)
             run_set(j, &m, k, o);
@@ -416,9 +430,6 @@ static const char *last_words(FILE *log, char *line, size_t size)
 
 static void run_child(struct job *j, FILE *log)
 {
-    struct rlimit most = {(rlim_t)2 << 30, (rlim_t)2 << 30}; /* sizes beyond it end quickly */
-
-    setrlimit(RLIMIT_DATA, &most);
     dup2(fileno(log), STDERR_FILENO);
     if (shares && !objects_begin())
         _exit(EXIT_ENVIRONMENT);
