@@ -255,12 +255,6 @@ INFER(pad)
     return infer_sizes_fit(ctx, n, t->rank, dims) && infer_set(ctx, n, 0, t->dtype, t->rank, dims);
 }
 
-INFER(identity)
-{
-    ir_type t = infer_tensor(ctx, n, 0);
-    return infer_set_type(ctx, n, 0, t);
-}
-
 /* -- Indirect moves */
 
 /* There is an element for an index to name, if there are indices. */

@@ -51,11 +51,13 @@ INFER(argreduce)
            set_reduced(ctx, n, t, TCC_I64, 1u << axis);
 }
 
+/* The first operand's type; an axis, where the op has one, is one of its axes. */
 INFER(same)
 {
     ir_type t = infer_tensor(ctx, n, 0);
+    bool along = ir_op_info(n->op)->attrs[0] == IR_ATTR_axis;
     int64_t axis;
-    return t && infer_axis(ctx, n, t->rank, &axis) && infer_set_type(ctx, n, 0, t);
+    return t && (!along || infer_axis(ctx, n, t->rank, &axis)) && infer_set_type(ctx, n, 0, t);
 }
 
 /* Groups are whole, and what 8 bits hold of them the operands' types can hold, too. */
