@@ -58,7 +58,7 @@ static struct target_options target_options_of(struct job *j, const char *arch)
                                    .jobs = j->o->jobs > 0 ? j->o->jobs : usable_cores(),
                                    .assemble = true,
                                    .cache = &j->cache,
-                                   .picks = j->picks,
+                                   .overrides = j->overrides,
                                    .hang = j->o->hang && !strcmp(j->o->hang, "code"),
                                    .dump = job_machine_dump(j->o),
                                    .dump_to = j->o->dump_to ? j->o->dump_to : stdout};

@@ -409,7 +409,7 @@ static bool work(struct job *j)
     lap(j, NULL);
     j->changes_left = o->change_limit;
     ir_hang(j->ctx, o->hang);
-    if ((o->schedules && !(j->picks = target_schedules(j->ctx, o->schedules))) || !job_choose_target(j) ||
+    if ((o->schedules && !(j->overrides = target_schedules(j->ctx, o->schedules))) || !job_choose_target(j) ||
         !job_each_target(j, read_for_target))
         return false;
     lap(j, "reading the model");

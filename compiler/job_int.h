@@ -35,7 +35,7 @@ struct job {
     bool fresh, cached;     /* pass over what the cache holds; was the artifact there */
     struct cache cache;
     const struct target *target;
-    const struct pass_picks *picks;     /* --schedules; NULL: none */
+    const struct pass_overrides *overrides; /* --schedules; NULL: none */
     struct versions made;               /* what the target makes */
     struct versions host;               /* the same, or those that run the kernels which it leaves on the host */
     const char *prefixes[MAX_VERSIONS]; /* of the host's functions, by version */

@@ -32,7 +32,7 @@ static struct pass_options pass_options_of(struct job *j)
                                         (o->train && o->train->precision && !strcmp(o->train->precision, "autocast")),
                              .keep_bytes = o->train && o->train->base,
                              .machine = j->made.machine,
-                             .picks = j->picks,
+                             .overrides = j->overrides,
                              .dump = dumps,
                              .dump_to = o->dump_to ? o->dump_to : stdout,
                              .time_passes = o->time_passes,

@@ -63,11 +63,11 @@ static bool read_params(struct ir_ctx *ctx, char **at, struct kn_schedule *s)
     return true;
 }
 
-static bool read_line(struct ir_ctx *ctx, char *line, struct pass_pick *p)
+static bool read_line(struct ir_ctx *ctx, char *line, struct pass_override *p)
 {
     char *at = line, *end;
     const char *digest;
-    *p = (struct pass_pick){0};
+    *p = (struct pass_override){0};
     if (!(p->arch = word(ctx, &at)) || !(digest = word(ctx, &at)) || strlen(digest) != 16)
         return false;
     p->kernel = strtoull(digest, &end, 16);
@@ -75,10 +75,10 @@ static bool read_line(struct ir_ctx *ctx, char *line, struct pass_pick *p)
            !at[strspn(at, " \t\r\n")];
 }
 
-const struct pass_picks *target_schedules(struct ir_ctx *ctx, const char *path)
+const struct pass_overrides *target_schedules(struct ir_ctx *ctx, const char *path)
 {
-    struct pass_picks *list = IR_NEW(ctx, struct pass_picks);
-    VEC(struct pass_pick) picks = {0};
+    struct pass_overrides *list = IR_NEW(ctx, struct pass_overrides);
+    VEC(struct pass_override) overrides = {0};
     char *line = NULL;
     size_t room = 0;
     FILE *f = fopen(path, "re");
@@ -86,24 +86,24 @@ const struct pass_picks *target_schedules(struct ir_ctx *ctx, const char *path)
         return ir_error(ctx, NULL, "cannot open '%s': %s", ir_shown(path), strerror(errno)), NULL;
     bool ok = true;
     for (int n = 1; ok && getline(&line, &room, f) > 0; n++) {
-        struct pass_pick p;
+        struct pass_override p;
         line[strcspn(line, "#")] = 0;
         if (!line[strspn(line, " \t\r\n")])
             continue;
-        ok = read_line(ctx, line, &p) && picks.n < MOST_SCHEDULES;
+        ok = read_line(ctx, line, &p) && overrides.n < MOST_SCHEDULES;
         if (!ok)
             ir_error(ctx, &(struct ir_where){.file = path, .line = n},
                      "expected MACHINE DIGEST TEMPLATE(key=value, ...), as tccc --tune writes it");
         else
-            VEC_PUSH(ctx, picks, p);
+            VEC_PUSH(ctx, overrides, p);
     }
     fclose(f);
     free(line);
-    for (int i = 0; i < picks.n / 2; i++) { /* the last of several is found first */
-        struct pass_pick p = picks.at[i];
-        picks.at[i] = picks.at[picks.n - 1 - i];
-        picks.at[picks.n - 1 - i] = p;
+    for (int i = 0; i < overrides.n / 2; i++) { /* the last of several is found first */
+        struct pass_override p = overrides.at[i];
+        overrides.at[i] = overrides.at[overrides.n - 1 - i];
+        overrides.at[overrides.n - 1 - i] = p;
     }
-    *list = (struct pass_picks){picks.n, picks.at};
+    *list = (struct pass_overrides){overrides.n, overrides.at};
     return ok ? list : NULL;
 }

@@ -24,7 +24,8 @@ struct target_options {
     FILE *dump_to;
     bool hang;                   /* for tests: code generation does not come back */
     const bool *wanted;          /* by kernel: is it to be compiled? NULL: all are */
-    const struct pass_picks *picks;      /* schedules asked for, of machines that are not the plan's too; NULL: none */
+    /* schedules asked for, of machines that are not the plan's too; NULL: none */
+    const struct pass_overrides *overrides;
 };
 
 /* What code generation gives: object files for the host, images for a device (struct tcc_pimage, runtime/abi.h), best
@@ -67,7 +68,7 @@ extern const struct target target_cpu, target_cpu_split, target_cuda, target_neu
 const struct target *target_by_name(const char *name);       /* NULL: there is none of that name */
 const struct target *target_at(int i);                       /* NULL: there are no more */
 /* The table of schedules in that file (compiler/schedules.c says how it is written); NULL after a diagnostic. */
-const struct pass_picks *target_schedules(struct ir_ctx *ctx, const char *path);
+const struct pass_overrides *target_schedules(struct ir_ctx *ctx, const char *path);
 /* The program that assembles PTX: $TCCC_PTXAS, else the one that configure found. NULL: there is none, or
  * TCCC_PTXAS=none. */
 const char *target_ptxas(void);

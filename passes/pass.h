@@ -32,8 +32,8 @@ struct pass_fusion {
  * answers must be deterministic functions of their arguments. */
 /* A schedule that somebody asked for instead of the machine's choice, for the kernel of that digest (kn_digest_meaning)
  * on machines of that name. */
-struct pass_pick { const char *arch; uint64_t kernel; struct kn_schedule schedule; };
-struct pass_picks { int n; const struct pass_pick *at; };
+struct pass_override { const char *arch; uint64_t kernel; struct kn_schedule schedule; };
+struct pass_overrides { int n; const struct pass_override *at; };
 /* shared: with the host; what lies in one is seen by both */
 struct pass_memory { const char *name; bool shared; };
 /* What a machine is asked about a convolution. */
@@ -95,17 +95,17 @@ struct pass_machine {
     const char *arch;                        /* its name in tables of schedules; NULL: it is in none */
     /* Gives k, which has this machine's schedule, that template with those parameters (s->tile does not count), and
      * what follows from them. NULL: done; else why it does not take them, and k is as it was. */
-    const char *(*pick)(const struct pass_machine *m, struct ir_ctx *ctx, struct kn_kernel *k,
+    const char *(*override)(const struct pass_machine *m, struct ir_ctx *ctx, struct kn_kernel *k,
         const struct kn_schedule *s);
     /* The schedules of k that are worth timing, that which it has first; at most `room` > 0. How many there are. */
     int (*candidates)(const struct pass_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k,
         struct kn_schedule *list, int room);
 };
 
-/* k, which has the machine's schedule, with what the table says for it; a pick that does not fit is a warning. May be
- * called again. False: none was asked for. */
-bool pass_pick_schedule(const struct pass_machine *m, struct ir_ctx *ctx, struct kn_kernel *k,
-                        const struct pass_picks *picks);
+/* k, which has the machine's schedule, with what the table says for it; an override that does not fit is a warning. May
+ * be called again. False: none was asked for. */
+bool pass_override_schedule(const struct pass_machine *m, struct ir_ctx *ctx, struct kn_kernel *k,
+                            const struct pass_overrides *overrides);
 
 /* pass_machine.fuse for machines without one: what the machine's `cost` says. */
 bool pass_fuse(const struct pass_machine *m, struct ir_ctx *ctx, const struct pass_fusion *f);
@@ -136,7 +136,7 @@ struct pass_options {
     bool reduced;
     bool keep_bytes;             /* constants in bytes are not made floats when compiling, to take less memory */
     const struct pass_machine *machine;      /* NULL: a plain one */
-    const struct pass_picks *picks;          /* schedules asked for; NULL: none */
+    const struct pass_overrides *overrides; /* schedules asked for; NULL: none */
     /* Runner: */
     const char *const *dump;     /* "before:PASS", "after:PASS", "all", ended by NULL; to dump_to */
     FILE *dump_to;

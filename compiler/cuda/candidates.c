@@ -42,7 +42,7 @@ static void add(struct list *l, struct cuda_schedule s)
         if (same(&l->at[i], &want))
             return;
     tried = *l->k;
-    if (l->n < l->room && !cuda_pick_schedule(l->m, l->ctx, &tried, &want))
+    if (l->n < l->room && !cuda_override_schedule(l->m, l->ctx, &tried, &want))
         l->at[l->n++] = tried.schedule;
 }
 

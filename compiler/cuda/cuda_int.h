@@ -60,8 +60,8 @@ bool cuda_is_product(enum cuda_how how);                                    /* a
 struct cuda_schedule cuda_plain_schedule(enum cuda_how how);                /* with all parameters absent */
 /* of a split kernel's second phase: a warp a point */
 struct cuda_schedule cuda_combine_schedule(void);
-const char *cuda_pick_schedule(const struct pass_machine *m, struct ir_ctx *ctx, struct kn_kernel *k,
-                               const struct kn_schedule *want);
+const char *cuda_override_schedule(const struct pass_machine *m, struct ir_ctx *ctx, struct kn_kernel *k,
+                                   const struct kn_schedule *want);
 /* candidates.c */
 int cuda_candidates(const struct pass_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k,
                     struct kn_schedule *list, int room);

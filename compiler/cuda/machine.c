@@ -93,7 +93,7 @@ const struct cuda_machine *cuda_machine_make(struct ir_ctx *ctx, const char *arc
                                     .schedule = cuda_choose_schedule,
                                     .verify_schedule = cuda_verify_schedule,
                                     .arch = m->name,
-                                    .pick = cuda_pick_schedule,
+                                    .override = cuda_override_schedule,
                                     .candidates = cuda_candidates};
     return m;
 }

@@ -212,8 +212,8 @@ bool cuda_verify_schedule(const struct pass_machine *m, struct ir_ctx *ctx, cons
     return !why;
 }
 
-const char *cuda_pick_schedule(const struct pass_machine *m, struct ir_ctx *ctx, struct kn_kernel *k,
-                               const struct kn_schedule *want)
+const char *cuda_override_schedule(const struct pass_machine *m, struct ir_ctx *ctx, struct kn_kernel *k,
+                                   const struct kn_schedule *want)
 {
     struct kn_kernel tried = *k;
     struct cuda_schedule s;

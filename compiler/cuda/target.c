@@ -28,14 +28,14 @@ static const char *resolve(struct ir_ctx *ctx, const char *arch)
 }
 
 /* The kernel with a schedule that was asked for: the plan has those of its own machine already, not this one's. */
-static struct kn_kernel *cuda_picked(const struct cuda_machine *m, struct ir_ctx *ctx, struct kn_kernel *k,
-                                     const struct pass_picks *picks)
+static struct kn_kernel *cuda_overridden(const struct cuda_machine *m, struct ir_ctx *ctx, struct kn_kernel *k,
+                                         const struct pass_overrides *overrides)
 {
-    if (!picks || !picks->n)
+    if (!overrides || !overrides->n)
         return k;
     struct kn_kernel *own = IR_NEW(ctx, struct kn_kernel);
     *own = *k;
-    return pass_pick_schedule(&m->pass, ctx, own, picks) ? own : k;
+    return pass_override_schedule(&m->pass, ctx, own, overrides) ? own : k;
 }
 
 static bool compile(struct ir_ctx *ctx, const struct kn_program *plan, const struct target_options *o,
@@ -51,7 +51,7 @@ static bool compile(struct ir_ctx *ctx, const struct kn_program *plan, const str
     for (int i = 0; i < p->nkernels; i++)
         p->kernels[i] = plan->kernels[i]->custom
                             ? plan->kernels[i]
-                            : cuda_picked(m, ctx, cuda_kernel_for(m, ctx, plan->kernels[i]), o->picks);
+                            : cuda_overridden(m, ctx, cuda_kernel_for(m, ctx, plan->kernels[i]), o->overrides);
     const bool *rows = cuda_find_rows(ctx, p);
     const char *own = ir_internf(ctx, "%s%s_", prefix, o->arch), *ptx = cuda_ptx(ctx, p, rows, o, own, folder, &size);
     if (!ptx || !(ptx = cuda_add_customs(ctx, p, o->arch, own, ptx)))

@@ -66,7 +66,7 @@ bool pass_schedule_run(struct pass_run *r)
                 return false;
         } else if (m && m->schedule) {
             m->schedule(m, ctx, k);
-            pass_pick_schedule(m, ctx, k, pass_opts(r)->picks);
+            pass_override_schedule(m, ctx, k, pass_opts(r)->overrides);
         } else {
             plain_schedule(ctx, k);
         }

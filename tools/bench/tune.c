@@ -76,15 +76,15 @@ static void count_launches(const struct kn_program *p, const struct kn_steps *st
     }
 }
 
-static bool is_picked(const struct tuning *t, const struct pass_picks *picks, uint64_t digest)
+static bool is_overridden(const struct tuning *t, const struct pass_overrides *overrides, uint64_t digest)
 {
-    for (int i = 0; picks && i < picks->n; i++)
-        if (picks->at[i].kernel == digest && !strcmp(picks->at[i].arch, t->arch))
+    for (int i = 0; overrides && i < overrides->n; i++)
+        if (overrides->at[i].kernel == digest && !strcmp(overrides->at[i].arch, t->arch))
             return true;
     return false;
 }
 
-static void find_kernels(struct tuning *t, const struct pass_picks *picks)
+static void find_kernels(struct tuning *t, const struct pass_overrides *overrides)
 {
     const struct kn_program *p = t->program;
     int *launches = IR_NEWN(t->ctx, p->nkernels + 1, int);
@@ -95,7 +95,7 @@ static void find_kernels(struct tuning *t, const struct pass_picks *picks)
     for (int i = 0; i < p->nkernels; i++) {
         uint64_t digest = kn_digest_meaning(p->kernels[i]);
         int64_t tiles;
-        if (!launches[i] || p->kernels[i]->custom || is_picked(t, picks, digest))
+        if (!launches[i] || p->kernels[i]->custom || is_overridden(t, overrides, digest))
             continue;
         if (p->kernels[i]->nsizes || kn_argument_of(p->kernels[i], p->kernels[i]->noperands) > MOST_ARGS ||
             !ir_is_const(p->kernels[i]->tiles, &tiles)) {
@@ -284,7 +284,7 @@ static int try_ways(struct tuning *t, struct tuned *u)
     for (int i = 0; i < n; i++) {
         ways[i] = IR_NEW(t->ctx, struct kn_kernel);
         *ways[i] = *u->k;
-        t->machine->pick(t->machine, t->ctx, ways[i], &list[i]);
+        t->machine->override(t->machine, t->ctx, ways[i], &list[i]);
         ways[i]->name = ir_internf(t->ctx, "%s_way%d", u->k->name, i);
     }
     if (n < 2)
@@ -364,10 +364,10 @@ static int open_clock(struct tuning *t)
 }
 
 /* One architecture's lines, to `to`. */
-static int tune_arch(struct tuning *t, const struct pass_picks *picks, FILE *to)
+static int tune_arch(struct tuning *t, const struct pass_overrides *overrides, FILE *to)
 {
     double all = 0, sum = 0;
-    find_kernels(t, picks);
+    find_kernels(t, overrides);
     t->clock = (struct tune_clock){.name = ""};
     if (!t->n) {
         report(t);
@@ -415,18 +415,18 @@ static int tune_program(const struct options *o, const struct tccc_options *c, c
     size_t size;
     struct tuning t = {.o = o, .c = c, .target = target_by_name("cuda"), .ctx = m->ctx, .program = m->program};
     bool is_new = access(path, F_OK) != 0;
-    const struct pass_picks *picks = is_new ? NULL : target_schedules(m->ctx, path);
+    const struct pass_overrides *overrides = is_new ? NULL : target_schedules(m->ctx, path);
     FILE *to = open_memstream(&lines, &size);
     int code = to ? EXIT_FINE : tool_error(o, EXIT_ENVIRONMENT, "%s", strerror(errno));
     const char *archs = strchr(c->target, ':');
-    if (!is_new && !picks)
+    if (!is_new && !overrides)
         code =
             tool_error(o, EXIT_DATA, "%s:%d: %s", path, ir_message(m->ctx, 0)->where.line, ir_message(m->ctx, 0)->text);
     snprintf(list, sizeof list, "%s", archs ? archs + 1 : "native");
     for (char *a = strtok_r(list, ",", &save); a && code == EXIT_FINE; a = strtok_r(NULL, ",", &save)) {
         t.arch = t.target->resolve(m->ctx, a);
         t.machine = t.target->machine(m->ctx, t.arch);
-        code = tune_arch(&t, picks, to);
+        code = tune_arch(&t, overrides, to);
     }
     if (to)
         fclose(to);
