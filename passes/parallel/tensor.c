@@ -22,15 +22,15 @@
 
 /* A value in another form than that in which it was made. */
 struct form {
-    struct cut c;
+    struct sharding c;
     struct ir_value *v;
     bool behind; /* made in the backward pass */
     struct form *next;
 };
 
-static struct ir_value *in_form(struct rewriter *w, struct ir_value *old, struct cut c);
+static struct ir_value *in_form(struct rewriter *w, struct ir_value *old, struct sharding c);
 
-static const struct cut whole = {.kind = CUT_WHOLE};
+static const struct sharding whole = {.kind = SHARD_REPLICATED};
 
 /* -- Forms --------------------------------------------------------------------------------------------------------- */
 
@@ -44,14 +44,14 @@ static bool is_visible(const struct rewriter *w, const struct ir_value *v)
 
 static bool usable(const struct rewriter *w, const struct ir_value *old, const struct form *f)
 {
-    bool gathered = f->c.kind == CUT_WHOLE && w->cuts[old->id].kind == CUT_PART;
+    bool gathered = f->c.kind == SHARD_REPLICATED && w->cuts[old->id].kind == SHARD_SPLIT;
     return is_visible(w, f->v) && (!gathered || !w->plan->sequence || f->behind == w->behind);
 }
 
-static struct ir_value *find_form(const struct rewriter *w, const struct ir_value *old, struct cut c)
+static struct ir_value *find_form(const struct rewriter *w, const struct ir_value *old, struct sharding c)
 {
     for (const struct form *f = w->forms[old->id]; f; f = f->next)
-        if (cut_same(f->c, c) && usable(w, old, f))
+        if (shard_same(f->c, c) && usable(w, old, f))
             return f->v;
     return NULL;
 }
@@ -60,12 +60,12 @@ static struct ir_value *find_form(const struct rewriter *w, const struct ir_valu
 static const struct form *find_part(const struct rewriter *w, const struct ir_value *old)
 {
     for (const struct form *f = w->forms[old->id]; f; f = f->next)
-        if (f->c.kind == CUT_PART && usable(w, old, f))
+        if (f->c.kind == SHARD_SPLIT && usable(w, old, f))
             return f;
     return NULL;
 }
 
-static struct ir_value *keep_form(struct rewriter *w, const struct ir_value *old, struct cut c, struct ir_value *v)
+static struct ir_value *keep_form(struct rewriter *w, const struct ir_value *old, struct sharding c, struct ir_value *v)
 {
     struct form *f = IR_NEW(w->ctx, struct form);
     *f = (struct form){c, v, w->behind, w->forms[old->id]};
@@ -84,25 +84,25 @@ static bool is_zero(const struct ir_value *v)
 }
 
 /* Bytes exchanged to have it in that form. */
-static double form_cost(struct rewriter *w, struct ir_value *old, struct cut c)
+static double form_cost(struct rewriter *w, struct ir_value *old, struct sharding c)
 {
-    struct cut now = w->cuts[old->id];
-    double bytes = cut_bytes(old);
-    if (cut_same(now, c) || find_form(w, old, c))
+    struct sharding now = w->cuts[old->id];
+    double bytes = shard_bytes(old);
+    if (shard_same(now, c) || find_form(w, old, c))
         return 0;
-    bool have = now.kind == CUT_WHOLE || find_form(w, old, whole);
+    bool have = now.kind == SHARD_REPLICATED || find_form(w, old, whole);
     switch (c.kind) {
-    case CUT_PART:
+    case SHARD_SPLIT:
         if (have)
             return 0;
-        if (now.kind == CUT_PART && cut_recuts(w, old->type, now, c))
+        if (now.kind == SHARD_SPLIT && shard_can_reshard(w, old->type, now, c))
             return bytes / w->parts * (partition_state_of(old) ? PARAMETER : 1);
-        return now.kind == CUT_PART ? bytes : now.kind == CUT_SUM && !find_part(w, old) ? bytes : 2 * bytes;
-    case CUT_WHOLE:
-        if (now.kind == CUT_PART || find_part(w, old))
+        return now.kind == SHARD_SPLIT ? bytes : now.kind == SHARD_SUM && !find_part(w, old) ? bytes : 2 * bytes;
+    case SHARD_REPLICATED:
+        if (now.kind == SHARD_SPLIT || find_part(w, old))
             return bytes * (partition_state_of(old) ? PARAMETER : 1);
         return 2 * bytes;
-    case CUT_SUM: return have && (is_zero(old) || !old->type->rank) ? 0 : NEVER;
+    case SHARD_SUM: return have && (is_zero(old) || !old->type->rank) ? 0 : NEVER;
     default: return have ? 0 : NEVER;
     }
 }
@@ -124,16 +124,16 @@ static bool is_source(const struct ir_value *v, int depth)
 }
 
 /* Is its node to be made once more for that part? *x: how. */
-static bool remakes(struct rewriter *w, struct ir_value *old, struct cut c, int depth, struct cut_node *x)
+static bool remakes(struct rewriter *w, struct ir_value *old, struct sharding c, int depth, struct shard_node *x)
 {
     struct ir_node *n = old->def;
     enum ir_kind kind = n ? ir_op_info(n->op)->kind : IR_K_SOURCE;
-    if (!n || depth > DEEP || (kind != IR_K_MAP && kind != IR_K_MOVE) || w->cuts[old->id].kind != CUT_WHOLE)
+    if (!n || depth > DEEP || (kind != IR_K_MAP && kind != IR_K_MOVE) || w->cuts[old->id].kind != SHARD_REPLICATED)
         return false;
     bool placed = n->op == IR_expand || n->op == IR_concat || n->op == IR_scatter_nd || n->op == IR_scatter_elements;
     if (!placed && !ir_has_one_use(old) && !is_source(old, 0))
         return false;
-    if (!cut_try(w->plan, n, true, old->index, c, x))
+    if (!shard_try(w->plan, n, true, old->index, c, x))
         return false;
     for (int i = 0; i < n->nin; i++)
         if (n->in[i].value && form_cost(w, n->in[i].value, x->in[i]) > 0)
@@ -141,27 +141,27 @@ static bool remakes(struct rewriter *w, struct ir_value *old, struct cut c, int 
     return true;
 }
 
-static struct ir_value *part_of(struct rewriter *w, struct ir_value *old, struct cut c, int depth)
+static struct ir_value *part_of(struct rewriter *w, struct ir_value *old, struct sharding c, int depth)
 {
-    struct cut_node x = {0};
-    struct cut now = w->cuts[old->id];
-    struct ir_value *v = cut_same(now, c) ? w->main[old->id] : find_form(w, old, c);
+    struct shard_node x = {0};
+    struct sharding now = w->cuts[old->id];
+    struct ir_value *v = shard_same(now, c) ? w->main[old->id] : find_form(w, old, c);
     if (v)
         return v;
-    if (now.kind == CUT_PART && !find_form(w, old, whole) && cut_recuts(w, old->type, now, c))
-        return keep_form(w, old, c, cut_recut(w, w->main[old->id], now, c));
+    if (now.kind == SHARD_SPLIT && !find_form(w, old, whole) && shard_can_reshard(w, old->type, now, c))
+        return keep_form(w, old, c, shard_reshard(w, w->main[old->id], now, c));
     if (!remakes(w, old, c, depth, &x)) {
         v = in_form(w, old, whole);
-        return keep_form(w, old, c, v ? cut_take_part(w, v, c) : NULL);
+        return keep_form(w, old, c, v ? shard_take_part(w, v, c) : NULL);
     }
     struct ir_value **in = IR_NEWN(w->ctx, x.n->nin + 1, struct ir_value *);
     for (int i = 0; i < x.n->nin; i++) {
         struct ir_value *o = x.n->in[i].value;
-        in[i] = !o ? NULL : x.in[i].kind == CUT_PART ? part_of(w, o, x.in[i], depth + 1) : in_form(w, o, x.in[i]);
+        in[i] = !o ? NULL : x.in[i].kind == SHARD_SPLIT ? part_of(w, o, x.in[i], depth + 1) : in_form(w, o, x.in[i]);
         if (o && !in[i])
             return NULL;
     }
-    struct ir_value **made = cut_row_of(x.n->op)->build(w, &x, in);
+    struct ir_value **made = shard_row_of(x.n->op)->build(w, &x, in);
     return keep_form(w, old, c, made ? made[old->index] : NULL);
 }
 
@@ -172,7 +172,7 @@ static struct ir_value *part_of(struct rewriter *w, struct ir_value *old, struct
 static struct ir_value *gather_moved(struct rewriter *w, struct ir_value *old)
 {
     struct ir_node *n = old->def;
-    if (!n || (n->op != IR_reshape && n->op != IR_transpose) || w->cuts[n->in[0].value->id].kind != CUT_PART)
+    if (!n || (n->op != IR_reshape && n->op != IR_transpose) || w->cuts[n->in[0].value->id].kind != SHARD_SPLIT)
         return NULL;
     struct ir_value *from = in_form(w, n->in[0].value, whole);
     struct ir_builder b = w->b;
@@ -190,55 +190,55 @@ static struct ir_value *as_summand(struct rewriter *w, struct ir_value *old)
         return v;
     enum tcc_dtype dtype = (enum tcc_dtype)v->type->dtype;
     struct ir_value *zero = ir_constant_i(b, TCC_I64, 0);
-    struct ir_value *first = ir_binary(b, IR_eq, cut_offset(w, ir_const(w->ctx, 1)), zero);
+    struct ir_value *first = ir_binary(b, IR_eq, shard_offset(w, ir_const(w->ctx, 1)), zero);
     return ir_select(b, first, v, tcc_is_float(dtype) ? ir_constant_f(b, dtype, 0) : ir_constant_i(b, dtype, 0));
 }
 
-static struct ir_value *make_form(struct rewriter *w, struct ir_value *old, struct cut c)
+static struct ir_value *make_form(struct rewriter *w, struct ir_value *old, struct sharding c)
 {
-    struct cut now = w->cuts[old->id];
+    struct sharding now = w->cuts[old->id];
     struct ir_value *v = w->main[old->id];
     const struct form *part = find_part(w, old);
-    bool have = now.kind == CUT_WHOLE || find_form(w, old, whole);
+    bool have = now.kind == SHARD_REPLICATED || find_form(w, old, whole);
     switch (c.kind) {
-    case CUT_PART:
-        if (!have && now.kind == CUT_SUM && !part)
-            return keep_form(w, old, c, cut_reduce_scatter(w, v, c));
+    case SHARD_SPLIT:
+        if (!have && now.kind == SHARD_SUM && !part)
+            return keep_form(w, old, c, shard_reduce_scatter(w, v, c));
         return part_of(w, old, c, 0);
-    case CUT_WHOLE:
-        if (now.kind == CUT_PART && (v = gather_moved(w, old)))
+    case SHARD_REPLICATED:
+        if (now.kind == SHARD_SPLIT && (v = gather_moved(w, old)))
             return keep_form(w, old, c, v);
         v = w->main[old->id];
-        if (now.kind == CUT_PART || part)
+        if (now.kind == SHARD_SPLIT || part)
             return keep_form(w, old, c,
-                             now.kind == CUT_PART ? cut_all_gather(w, v, old->type, now)
-                                                  : cut_all_gather(w, part->v, old->type, part->c));
-        return keep_form(w, old, c, cut_all_reduce(w, v, now.kind));
-    case CUT_SUM: return keep_form(w, old, c, as_summand(w, old));
+                             now.kind == SHARD_SPLIT ? shard_all_gather(w, v, old->type, now)
+                                                     : shard_all_gather(w, part->v, old->type, part->c));
+        return keep_form(w, old, c, shard_all_reduce(w, v, now.kind));
+    case SHARD_SUM: return keep_form(w, old, c, as_summand(w, old));
     default: return in_form(w, old, whole);
     }
 }
 
 /* NULL after a diagnostic. */
-static struct ir_value *in_form(struct rewriter *w, struct ir_value *old, struct cut c)
+static struct ir_value *in_form(struct rewriter *w, struct ir_value *old, struct sharding c)
 {
-    struct ir_value *v = cut_same(w->cuts[old->id], c) ? w->main[old->id] : find_form(w, old, c);
+    struct ir_value *v = shard_same(w->cuts[old->id], c) ? w->main[old->id] : find_form(w, old, c);
     return v ? v : make_form(w, old, c);
 }
 
 /* -- Nodes --------------------------------------------------------------------------------------------------------- */
 
 /* The axis on which a sum becomes a part with sequence parallel norms: the last but for the one of features. */
-static bool sequence_cut(const struct rewriter *w, ir_type t, struct cut *c)
+static bool sequence_cut(const struct rewriter *w, ir_type t, struct sharding *c)
 {
     for (int a = t->rank - 2; a >= 0; a--) {
         ir_expr size = t->dim[a];
         int64_t factor = 0;
         for (int i = 0; size->kind == IR_X_MUL && i < size->nargs; i++)
             ir_is_const(size->arg[i], &factor);
-        ir_expr outer = factor ? cut_divide(w->ctx, size, ir_const(w->ctx, factor)) : ir_const(w->ctx, 1);
-        *c = (struct cut){CUT_PART, a, outer};
-        if (outer && cut_size(w->plan, size, *c) && !cut_padding(w->plan, size, *c))
+        ir_expr outer = factor ? shard_divide(w->ctx, size, ir_const(w->ctx, factor)) : ir_const(w->ctx, 1);
+        *c = (struct sharding){SHARD_SPLIT, a, outer};
+        if (outer && shard_size(w->plan, size, *c) && !shard_padding(w->plan, size, *c))
             return true;
     }
     return false;
@@ -256,13 +256,13 @@ static const struct ir_state *owner_of(const struct rewriter *w, const struct ir
     return NULL;
 }
 
-static struct cut state_cut(const struct rewriter *w, const struct ir_state *s)
+static struct sharding state_cut(const struct rewriter *w, const struct ir_state *s)
 {
     return s->index < w->plan->nstates ? w->plan->cuts[s->index] : whole;
 }
 
 /* What it costs to run n so. */
-static double run_cost(struct rewriter *w, const struct cut_node *x)
+static double run_cost(struct rewriter *w, const struct shard_node *x)
 {
     const struct ir_node *n = x->n;
     const struct ir_state *owner = n->nout ? owner_of(w, n) : NULL;
@@ -271,19 +271,19 @@ static double run_cost(struct rewriter *w, const struct cut_node *x)
         if (n->in[i].value)
             cost += form_cost(w, n->in[i].value, x->in[i]);
     for (int i = 0; i < n->nout; i++) {
-        if (x->out[i].kind != CUT_WHOLE && x->out[i].kind != CUT_PART)
-            cost += cut_bytes(n->out[i]) * (w->plan->sequence ? 1 : 2);
-        else if (owner && !cut_same(state_cut(w, owner), x->out[i])) /* it is brought back for the variable */
-            cost += 2 * cut_bytes(n->out[i]);
+        if (x->out[i].kind != SHARD_REPLICATED && x->out[i].kind != SHARD_SPLIT)
+            cost += shard_bytes(n->out[i]) * (w->plan->sequence ? 1 : 2);
+        else if (owner && !shard_same(state_cut(w, owner), x->out[i])) /* it is brought back for the variable */
+            cost += 2 * shard_bytes(n->out[i]);
     }
     return cost;
 }
 
-static void consider(struct rewriter *w, const struct ir_node *n, int i, struct cut c, struct cut_node *best,
+static void consider(struct rewriter *w, const struct ir_node *n, int i, struct sharding c, struct shard_node *best,
                      double *least)
 {
-    struct cut_node x = {0};
-    if (c.kind == CUT_WHOLE || !cut_try(w->plan, n, false, i, c, &x))
+    struct shard_node x = {0};
+    if (c.kind == SHARD_REPLICATED || !shard_try(w->plan, n, false, i, c, &x))
         return;
     double cost = run_cost(w, &x);
     if (cost >= *least)
@@ -295,30 +295,31 @@ static void consider(struct rewriter *w, const struct ir_node *n, int i, struct 
 /* Does somebody need the sum itself? Then it is closed once, for all. */
 static bool is_closed_anyway(struct rewriter *w, const struct ir_value *v)
 {
-    struct cut_node x = {0};
+    struct shard_node x = {0};
     for (const struct ir_use *u = v->uses; u; u = u->next)
-        if (!cut_try(w->plan, u->user, false, u->index, w->cuts[v->id], &x) || cut_row_of(u->user->op)->rule == cut_map)
+        if (!shard_try(w->plan, u->user, false, u->index, w->cuts[v->id], &x) ||
+            shard_row_of(u->user->op)->rule == shard_map)
             return true;
     return false;
 }
 
 /* The cheapest way to run it on parts; false: it is run whole. */
-static bool choose(struct rewriter *w, const struct ir_node *n, struct cut_node *best)
+static bool choose(struct rewriter *w, const struct ir_node *n, struct shard_node *best)
 {
     double least = NEVER, all = 0;
     bool any = false;
     for (int i = 0; i < n->nin; i++) {
         struct ir_value *v = n->in[i].value;
-        struct cut c;
+        struct sharding c;
         if (!v || !ir_is_tensor(v->type))
             continue;
-        any |= w->cuts[v->id].kind != CUT_WHOLE;
-        if (w->cuts[v->id].kind != CUT_SUM || ir_has_one_use(v) || !is_closed_anyway(w, v))
+        any |= w->cuts[v->id].kind != SHARD_REPLICATED;
+        if (w->cuts[v->id].kind != SHARD_SUM || ir_has_one_use(v) || !is_closed_anyway(w, v))
             consider(w, n, i, w->cuts[v->id], best, &least);
-        for (const struct form *f = w->forms[v->id]; f && w->cuts[v->id].kind != CUT_WHOLE; f = f->next)
+        for (const struct form *f = w->forms[v->id]; f && w->cuts[v->id].kind != SHARD_REPLICATED; f = f->next)
             if (is_visible(w, f->v))
                 consider(w, n, i, f->c, best, &least);
-        if (w->plan->sequence && w->cuts[v->id].kind == CUT_SUM && sequence_cut(w, v->type, &c))
+        if (w->plan->sequence && w->cuts[v->id].kind == SHARD_SUM && sequence_cut(w, v->type, &c))
             consider(w, n, i, c, best, &least);
     }
     for (int i = 0; i < n->nin && any; i++)
@@ -327,7 +328,7 @@ static bool choose(struct rewriter *w, const struct ir_node *n, struct cut_node 
     return any && least <= all && least < NEVER;
 }
 
-static bool keep_all(struct rewriter *w, const struct ir_node *old, struct ir_value **made, const struct cut *cuts)
+static bool keep_all(struct rewriter *w, const struct ir_node *old, struct ir_value **made, const struct sharding *cuts)
 {
     for (int i = 0; made && i < old->nout; i++) {
         made[i]->name = old->out[i]->name;
@@ -337,7 +338,7 @@ static bool keep_all(struct rewriter *w, const struct ir_node *old, struct ir_va
     return made != NULL;
 }
 
-static bool keep(struct rewriter *w, const struct ir_node *old, const struct ir_node *made, const struct cut *cuts)
+static bool keep(struct rewriter *w, const struct ir_node *old, const struct ir_node *made, const struct sharding *cuts)
 {
     return made && keep_all(w, old, made->out, cuts);
 }
@@ -379,7 +380,7 @@ static bool run_whole(struct rewriter *w, const struct ir_node *n)
     return true;
 }
 
-static bool run_parts(struct rewriter *w, const struct cut_node *x)
+static bool run_parts(struct rewriter *w, const struct shard_node *x)
 {
     struct ir_value **in = IR_NEWN(w->ctx, x->n->nin + 1, struct ir_value *);
     for (int i = 0; i < x->n->nin; i++) {
@@ -387,18 +388,18 @@ static bool run_parts(struct rewriter *w, const struct cut_node *x)
         if (v && !(in[i] = in_form(w, v, x->in[i])))
             return false;
     }
-    return keep_all(w, x->n, cut_row_of(x->n->op)->build(w, x, in), x->out);
+    return keep_all(w, x->n, shard_row_of(x->n->op)->build(w, x, in), x->out);
 }
 
 /* Of other groups: each operand as it is, sums closed. */
 static bool run_collective(struct rewriter *w, const struct ir_node *n)
 {
     struct ir_value **in = IR_NEWN(w->ctx, n->nin + 1, struct ir_value *);
-    struct cut *cuts = IR_NEWN(w->ctx, n->nin + 1, struct cut);
+    struct sharding *cuts = IR_NEWN(w->ctx, n->nin + 1, struct sharding);
     ir_type *types = IR_NEWN(w->ctx, n->nin + 1, ir_type);
     for (int i = 0; i < n->nin; i++) {
         struct ir_value *v = n->in[i].value;
-        cuts[i] = w->cuts[v->id].kind == CUT_PART ? w->cuts[v->id] : whole;
+        cuts[i] = w->cuts[v->id].kind == SHARD_SPLIT ? w->cuts[v->id] : whole;
         if (!(in[i] = in_form(w, v, cuts[i])))
             return false;
         types[i] = in[i]->type;
@@ -425,7 +426,7 @@ static bool read_state(struct rewriter *w, const struct ir_node *n)
 {
     struct ir_value *version = w->main[n->in[0].value->id];
     const struct ir_state *s = n->in[0].value->type->state;
-    struct cut c = state_cut(w, s);
+    struct sharding c = state_cut(w, s);
     struct ir_builder b = w->b;
     b.where = n->where;
     w->owner[n->out[0]->id] = s;
@@ -444,7 +445,7 @@ static bool write_state(struct rewriter *w, const struct ir_node *n)
  * is wanted. */
 static bool rewrite_node(struct rewriter *w, const struct ir_node *n)
 {
-    struct cut_node x = {0};
+    struct shard_node x = {0};
     w->behind = !w->forward[n->id];
     if (n->op == IR_state_read)
         return read_state(w, n);
@@ -499,21 +500,21 @@ static void empty(struct ir_func *f)
 static bool take_input(struct rewriter *w, struct ir_value *p)
 {
     for (int i = 0; i < w->plan->ninputs && p->name; i++) {
-        const struct cut_input *x = &w->plan->inputs[i];
+        const struct shard_input *x = &w->plan->inputs[i];
         if (strcmp(x->name, p->name) || !ir_is_tensor(p->type) || x->c.axis >= p->type->rank ||
-            !cut_size(w->plan, p->type->dim[x->c.axis], x->c))
+            !shard_size(w->plan, p->type->dim[x->c.axis], x->c))
             continue;
         struct ir_value *all = w->main[p->id];
         keep_form(w, p, whole, all);
-        w->main[p->id] = cut_take_part(w, all, x->c);
+        w->main[p->id] = shard_take_part(w, all, x->c);
         w->cuts[p->id] = x->c;
         return w->main[p->id] != NULL;
     }
     return true;
 }
 
-bool tensor_rewrite_func(struct ir_func *f, const struct tensor_plan *plan, ir_expr rank, const struct cut *in,
-                         const bool *free_results, struct cut *out)
+bool tensor_rewrite_func(struct ir_func *f, const struct tensor_plan *plan, ir_expr rank, const struct sharding *in,
+                         const bool *free_results, struct sharding *out)
 {
     struct ir_ctx *ctx = plan->m->ctx;
     struct ir_func *old = ir_func_clone(f, ir_internf(ctx, "%s.undivided", f->name));
@@ -525,7 +526,7 @@ bool tensor_rewrite_func(struct ir_func *f, const struct tensor_plan *plan, ir_e
                          .parts = plan->parts,
                          .rank = rank,
                          .main = IR_NEWN(ctx, n, struct ir_value *),
-                         .cuts = IR_NEWN(ctx, n, struct cut),
+                         .cuts = IR_NEWN(ctx, n, struct sharding),
                          .forms = IR_NEWN(ctx, n, struct form *),
                          .owner = IR_NEWN(ctx, n, const struct ir_state *)};
     find_forward(&w, old);
@@ -535,8 +536,8 @@ bool tensor_rewrite_func(struct ir_func *f, const struct tensor_plan *plan, ir_e
         struct ir_value *p = old->body->params[i];
         w.cuts[p->id] = in ? in[i] : whole;
         w.main[p->id] = f->body->params[i];
-        if (w.cuts[p->id].kind == CUT_PART)
-            f->body->params[i]->type = cut_type(plan, p->type, in[i]);
+        if (w.cuts[p->id].kind == SHARD_SPLIT)
+            f->body->params[i]->type = shard_type(plan, p->type, in[i]);
         else if (!take_input(&w, p))
             return false;
     }
@@ -546,10 +547,11 @@ bool tensor_rewrite_func(struct ir_func *f, const struct tensor_plan *plan, ir_e
     w.behind = false;
     for (int i = 0; ok && i < end->nin; i++) {
         struct ir_value *v = end->in[i].value;
-        struct cut now = w.cuts[v->id], c = whole;
+        struct sharding now = w.cuts[v->id], c = whole;
         if (free_results && free_results[i])
-            c = now.kind == CUT_PART ? now : whole;
-        if (free_results && free_results[i] && plan->sequence && now.kind == CUT_SUM && !sequence_cut(&w, v->type, &c))
+            c = now.kind == SHARD_SPLIT ? now : whole;
+        if (free_results && free_results[i] && plan->sequence && now.kind == SHARD_SUM &&
+            !sequence_cut(&w, v->type, &c))
             c = whole;
         ok = (results[i] = in_form(&w, v, c)) != NULL;
         out[i] = c;

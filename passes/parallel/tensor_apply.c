@@ -13,7 +13,7 @@
 /* Functions that stages call: several may call the same. */
 struct call_cuts {
     const struct ir_func *f;
-    struct cut *out;
+    struct sharding *out;
 };
 struct staged_rewriter {
     const struct tensor_plan *plan;
@@ -45,13 +45,13 @@ static bool *free_values(struct ir_ctx *ctx, const struct kn_staged *p)
 }
 
 static bool rewrite_call(struct staged_rewriter *r, struct kn_staged *p, const struct kn_step *c, const bool *free_ones,
-                         struct cut *cuts, bool *known)
+                         struct sharding *cuts, bool *known)
 {
     struct ir_ctx *ctx = r->plan->m->ctx;
     const struct call_cuts *done = find_done(r, c->func);
     if (!done) {
         int nout = c->nargs - c->nin;
-        struct cut *in = IR_NEWN(ctx, c->nin + 1, struct cut), *out = IR_NEWN(ctx, nout + 1, struct cut);
+        struct sharding *in = IR_NEWN(ctx, c->nin + 1, struct sharding), *out = IR_NEWN(ctx, nout + 1, struct sharding);
         bool *results = IR_NEWN(ctx, nout + 1, bool);
         for (int i = 0; i < c->nin; i++)
             in[i] = cuts[c->args[i]];
@@ -79,7 +79,7 @@ static bool rewrite_staged(struct staged_rewriter *r, struct kn_staged *p)
     int n = kn_calls(ctx, p, &calls);
     bool *free_ones = free_values(ctx, p), *known = IR_NEWN(ctx, p->nbuffers + 1, bool),
          *ran = IR_NEWN(ctx, n + 1, bool);
-    struct cut *cuts = IR_NEWN(ctx, p->nbuffers + 1, struct cut);
+    struct sharding *cuts = IR_NEWN(ctx, p->nbuffers + 1, struct sharding);
     memset(known, true, p->nbuffers + 1);
     for (int c = 0; c < n; c++)
         for (int i = calls[c].step->nin; i < calls[c].step->nargs; i++)
@@ -136,8 +136,8 @@ static const int64_t *part_bytes(struct ir_module *m, const struct tensor_plan *
     for (int i = 0; names && i < bytes->n; i++) {
         size_t n = strcspn(names, "\n");
         for (const struct ir_state *s = m->states; s; s = s->next)
-            if (strlen(s->name) == n && !memcmp(s->name, names, n) && plan->cuts[s->index].kind == CUT_PART)
-                list[i] = (int64_t)pass_bytes(&(struct pass_sizes){0}, cut_type(plan, s->type, plan->cuts[s->index]));
+            if (strlen(s->name) == n && !memcmp(s->name, names, n) && plan->cuts[s->index].kind == SHARD_SPLIT)
+                list[i] = (int64_t)pass_bytes(&(struct pass_sizes){0}, shard_type(plan, s->type, plan->cuts[s->index]));
         names += n + (names[n] != 0);
     }
     return list;
@@ -198,7 +198,7 @@ static struct tensor_plan *with_slots(const struct tensor_plan *chosen)
     *plan = *chosen;
     for (const struct ir_state *s = m->states; s; s = s->next)
         plan->nstates = s->index >= plan->nstates ? s->index + 1 : plan->nstates;
-    plan->cuts = IR_NEWN(m->ctx, plan->nstates + 1, struct cut);
+    plan->cuts = IR_NEWN(m->ctx, plan->nstates + 1, struct sharding);
     for (const struct ir_state *s = m->states; s; s = s->next) {
         const struct ir_state *p = s->flags & (IR_STATE_OPTIMIZER | IR_STATE_GRADIENT) ? parameter_of(m, s) : s;
         if (p && p->index < chosen->nstates)
@@ -219,12 +219,12 @@ bool tensor_apply(struct ir_module *m, const struct tensor_plan *chosen)
         VEC_PUSH(m->ctx, funcs, f);
     resize_owned(m, plan);
     for (struct ir_state *s = m->states; s; s = s->next) {
-        struct cut c = plan->cuts[s->index];
-        if (c.kind != CUT_PART)
+        struct sharding c = plan->cuts[s->index];
+        if (c.kind != SHARD_SPLIT)
             continue;
         s->shard = (struct ir_shard){TENSOR_GROUP, c.axis, plan->parts, (int)ir_const_or(c.outer, 1),
-                                     cut_padding(plan, s->type->dim[c.axis], c)};
-        s->type = cut_type(plan, s->type, c);
+                                     shard_padding(plan, s->type->dim[c.axis], c)};
+        s->type = shard_type(plan, s->type, c);
     }
     ir_state_new(m, TENSOR_GROUP ".rank", ir_scalar_type(m->ctx, TCC_I64), NULL, IR_STATE_LOCAL)->sym = rank;
     if (plan->context) { /* each rank's part of the list of ranks: by it the artifact's readers know of how many */
@@ -237,7 +237,7 @@ bool tensor_apply(struct ir_module *m, const struct tensor_plan *chosen)
             return false;
     for (int i = 0; i < funcs.n; i++) {
         struct ir_func *f = funcs.at[i];
-        struct cut *out = IR_NEWN(m->ctx, f->body->last->nin + 1, struct cut);
+        struct sharding *out = IR_NEWN(m->ctx, f->body->last->nin + 1, struct sharding);
         if (!find_done(&r, f) && !tensor_rewrite_func(f, plan, rank, NULL, NULL, out))
             return false;
     }

@@ -32,34 +32,34 @@ static struct ir_value **build(struct rewriter *w, const struct ir_node *n, stru
     return made ? made->out : NULL;
 }
 
-struct ir_value **cut_build_plain(struct rewriter *w, const struct cut_node *x, struct ir_value *const *in)
+struct ir_value **shard_build_plain(struct rewriter *w, const struct shard_node *x, struct ir_value *const *in)
 {
     struct ir_attr *attrs = copy_attrs(w, x->n);
-    struct cut c = x->out[0];
+    struct sharding c = x->out[0];
     struct ir_value **own = IR_NEWN(w->ctx, x->n->nin + 1, struct ir_value *);
-    if (ir_attr(x->n, IR_ATTR_shape) && c.kind == CUT_PART)
-        change(w, attrs, IR_ATTR_shape, c.axis, cut_size(w->plan, x->n->out[0]->type->dim[c.axis], c));
+    if (ir_attr(x->n, IR_ATTR_shape) && c.kind == SHARD_SPLIT)
+        change(w, attrs, IR_ATTR_shape, c.axis, shard_size(w->plan, x->n->out[0]->type->dim[c.axis], c));
     for (int i = 0; i < x->n->nin; i++) {
         own[i] = in[i];
-        if (in[i] && x->in[i].kind == CUT_PART && c.kind != CUT_PART &&
-            !(own[i] = cut_neutral(w, in[i], x->n->in[i].value->type, x->in[i], c.kind)))
+        if (in[i] && x->in[i].kind == SHARD_SPLIT && c.kind != SHARD_SPLIT &&
+            !(own[i] = shard_neutral(w, in[i], x->n->in[i].value->type, x->in[i], c.kind)))
             return NULL;
     }
     return build(w, x->n, own, attrs);
 }
 
-struct ir_value **cut_build_slice(struct rewriter *w, const struct cut_node *x, struct ir_value *const *in)
+struct ir_value **shard_build_slice(struct rewriter *w, const struct shard_node *x, struct ir_value *const *in)
 {
     struct ir_attr *attrs = copy_attrs(w, x->n);
-    struct cut c = x->out[0];
-    if (c.kind == CUT_PART) {
+    struct sharding c = x->out[0];
+    if (c.kind == SHARD_SPLIT) {
         ir_expr start = ir_attr(x->n, IR_ATTR_starts)->exprs[c.axis];
-        start = ir_is_value(start, 0) ? start : cut_divide(w->ctx, start, ir_const(w->ctx, w->parts));
+        start = ir_is_value(start, 0) ? start : shard_divide(w->ctx, start, ir_const(w->ctx, w->parts));
         if (!start) { /* the blocks in front of it are parts too */
             return ir_diag(w->ctx, &x->n->where, IR_D_BUG, "tensor parallel: a slice that begins inside a part"), NULL;
         }
         change(w, attrs, IR_ATTR_starts, c.axis, start);
-        change(w, attrs, IR_ATTR_sizes, c.axis, cut_size(w->plan, x->n->out[0]->type->dim[c.axis], c));
+        change(w, attrs, IR_ATTR_sizes, c.axis, shard_size(w->plan, x->n->out[0]->type->dim[c.axis], c));
     }
     return build(w, x->n, in, attrs);
 }
@@ -79,7 +79,7 @@ static struct ir_value *own_index(struct rewriter *w, struct ir_value *index, ir
                     *n = ir_dim_value(&w->b, size), *all = ir_dim_value(&w->b, whole);
     struct ir_value *sum = ir_binary(b, IR_add, i, all);
     i = ir_select(&w->b, ir_binary(b, IR_lt, i, zero), sum, i);
-    struct ir_value *own = ir_binary(b, IR_sub, i, cut_offset(w, size));
+    struct ir_value *own = ir_binary(b, IR_sub, i, shard_offset(w, size));
     struct ir_value *is_at_least = ir_binary(b, IR_ge, i, all);
     struct ir_value *outside = ir_binary(b, IR_or, ir_binary(b, IR_lt, i, zero), is_at_least);
     struct ir_value *is_less = ir_binary(b, IR_lt, own, n);
@@ -104,15 +104,16 @@ static struct ir_value *masked(struct rewriter *w, struct ir_value *v, struct ir
 }
 
 /* Operand i; zeros where it is padded. */
-static struct ir_value *without_padding(struct rewriter *w, const struct cut_node *x, struct ir_value *const *in, int i)
+static struct ir_value *without_padding(struct rewriter *w, const struct shard_node *x, struct ir_value *const *in,
+                                        int i)
 {
-    return x->in[i].kind == CUT_PART ? cut_neutral(w, in[i], x->n->in[i].value->type, x->in[i], CUT_SUM) : in[i];
+    return x->in[i].kind == SHARD_SPLIT ? shard_neutral(w, in[i], x->n->in[i].value->type, x->in[i], SHARD_SUM) : in[i];
 }
 
-struct ir_value **cut_build_gather(struct rewriter *w, const struct cut_node *x, struct ir_value *const *in)
+struct ir_value **shard_build_gather(struct rewriter *w, const struct shard_node *x, struct ir_value *const *in)
 {
     int axis = (int)ir_get_i(x->n, IR_ATTR_axis, 0);
-    bool rows = x->in[0].kind == CUT_PART && x->in[0].axis == axis;
+    bool rows = x->in[0].kind == SHARD_SPLIT && x->in[0].axis == axis;
     struct ir_value *here = NULL, *own[2] = {in[0], rows ? in[1] : without_padding(w, x, in, 1)};
     if (!rows)
         return own[1] ? build(w, x->n, own, copy_attrs(w, x->n)) : NULL;
@@ -122,11 +123,11 @@ struct ir_value **cut_build_gather(struct rewriter *w, const struct cut_node *x,
     return v ? v->def->out : NULL;
 }
 
-struct ir_value **cut_build_scatter(struct rewriter *w, const struct cut_node *x, struct ir_value *const *in)
+struct ir_value **shard_build_scatter(struct rewriter *w, const struct shard_node *x, struct ir_value *const *in)
 {
     bool nd = x->n->op == IR_scatter_nd;
     int axis = nd ? 0 : (int)ir_get_i(x->n, IR_ATTR_axis, 0), batch = in[1]->type->rank - 1;
-    bool rows = x->in[0].kind == CUT_PART && x->in[1].kind == CUT_WHOLE && x->in[2].kind == CUT_WHOLE;
+    bool rows = x->in[0].kind == SHARD_SPLIT && x->in[1].kind == SHARD_REPLICATED && x->in[2].kind == SHARD_REPLICATED;
     struct ir_value *here = NULL, *own[3] = {in[0], in[1], in[2]};
     if (!rows) {
         struct ir_value *index = without_padding(w, x, in, 1), *updates = without_padding(w, x, in, 2);

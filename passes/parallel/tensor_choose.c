@@ -17,7 +17,7 @@
 #define LEAST 1.0   /* multiplications a byte: less is not worth a message */
 
 struct candidate {
-    struct cut *cuts;         /* by value */
+    struct sharding *cuts;    /* by value */
     bool *node_seen, *summed; /* by node; by value: whole, and its gradient is a sum over the ranks */
     VEC(const struct ir_value *) values;
     VEC(const struct ir_node *) nodes;
@@ -42,7 +42,7 @@ struct chooser {
 
 static bool is_seen(const struct candidate *c, const struct ir_value *v)
 {
-    return c->cuts[v->id].kind == CUT_PART;
+    return c->cuts[v->id].kind == SHARD_SPLIT;
 }
 
 static void see_node(struct chooser *k, struct candidate *c, const struct ir_node *n)
@@ -53,9 +53,9 @@ static void see_node(struct chooser *k, struct candidate *c, const struct ir_nod
     VEC_PUSH(k->ctx, c->nodes, n);
 }
 
-static void see(struct chooser *k, struct candidate *c, const struct ir_value *v, struct cut cut)
+static void see(struct chooser *k, struct candidate *c, const struct ir_value *v, struct sharding cut)
 {
-    if (cut.kind != CUT_PART || is_seen(c, v))
+    if (cut.kind != SHARD_SPLIT || is_seen(c, v))
         return;
     c->cuts[v->id] = cut;
     VEC_PUSH(k->ctx, c->values, v);
@@ -67,10 +67,10 @@ static void see(struct chooser *k, struct candidate *c, const struct ir_value *v
 
 /* What the node makes of its operand or result `index`; false: nothing. */
 static bool follow(struct chooser *k, struct candidate *c, const struct ir_node *n, bool result, int index,
-                   struct cut_node *x)
+                   struct shard_node *x)
 {
     const struct ir_value *v = result ? n->out[index] : n->in[index].value;
-    if (cut_try(k->plan, n, result, index, c->cuts[v->id], x))
+    if (shard_try(k->plan, n, result, index, c->cuts[v->id], x))
         return true;
     if (x->undivided && !c->undivided) {
         c->undivided = x->undivided;
@@ -81,7 +81,7 @@ static bool follow(struct chooser *k, struct candidate *c, const struct ir_node 
 
 static void spread(struct chooser *k, struct candidate *c, const struct ir_node *n, bool result, int index)
 {
-    struct cut_node x = {0};
+    struct shard_node x = {0};
     if (!follow(k, c, n, result, index, &x))
         return;
     for (int i = 0; i < n->nin; i++)
@@ -95,14 +95,14 @@ static void spread(struct chooser *k, struct candidate *c, const struct ir_node 
 static void exchange(struct chooser *k, struct candidate *c, const struct ir_node *n, const struct ir_value *v,
                      double times)
 {
-    c->bytes += 2 * times * cut_bytes(v);
+    c->bytes += 2 * times * shard_bytes(v);
     VEC_PUSH(k->ctx, c->exchanges, (struct tensor_exchange){n, v, times});
 }
 
 /* What running the node so has the ranks exchange: by the first of its operands that is cut. */
 static void count_node(struct chooser *k, struct candidate *c, const struct ir_node *n)
 {
-    struct cut_node x = {0};
+    struct shard_node x = {0};
     bool ok = false;
     if (n->op == IR_state_read || ir_op_info(n->op)->kind == IR_K_SOURCE)
         return;
@@ -118,21 +118,21 @@ static void count_node(struct chooser *k, struct candidate *c, const struct ir_n
                 ok = follow(k, c, n, true, i, &x);
     for (int i = 0; i < n->nin; i++) {
         const struct ir_value *v = n->in[i].value;
-        if (v && is_seen(c, v) && (!ok || !cut_same(x.in[i], c->cuts[v->id])))
+        if (v && is_seen(c, v) && (!ok || !shard_same(x.in[i], c->cuts[v->id])))
             exchange(k, c, n, v, n->op == IR_return ? RESULT / 2 : 0.5);
-        else if (ok && v && x.in[i].kind == CUT_PART && !is_seen(c, v))
+        else if (ok && v && x.in[i].kind == SHARD_SPLIT && !is_seen(c, v))
             exchange(k, c, n, v, 0.5); /* its gradient is gathered */
     }
     for (int i = 0; i < n->nout; i++) {
         bool seen = is_seen(c, n->out[i]);
-        if (ok && x.out[i].kind != CUT_WHOLE && x.out[i].kind != CUT_PART)
+        if (ok && x.out[i].kind != SHARD_REPLICATED && x.out[i].kind != SHARD_SPLIT)
             exchange(k, c, n, n->out[i], 1);
-        else if (seen && (!ok || !cut_same(x.out[i], c->cuts[n->out[i]->id])))
+        else if (seen && (!ok || !shard_same(x.out[i], c->cuts[n->out[i]->id])))
             exchange(k, c, n, n->out[i], 0.5);
     }
-    for (int i = 0; ok && i < n->nin && n->nout && x.out[0].kind == CUT_PART; i++) {
+    for (int i = 0; ok && i < n->nin && n->nout && x.out[0].kind == SHARD_SPLIT; i++) {
         const struct ir_value *v = n->in[i].value;
-        if (!v || x.in[i].kind != CUT_WHOLE || !k->trained[v->id] || c->summed[v->id] ||
+        if (!v || x.in[i].kind != SHARD_REPLICATED || !k->trained[v->id] || c->summed[v->id] ||
             !tcc_is_float((enum tcc_dtype)v->type->dtype) || partition_state_of(v))
             continue;
         c->summed[v->id] = true;
@@ -140,15 +140,15 @@ static void count_node(struct chooser *k, struct candidate *c, const struct ir_n
     }
     enum ir_kind kind = ir_op_info(n->op)->kind;
     for (int i = 0; ok && i < n->nin; i++) {
-        bool parameter = n->in[i].value && x.in[i].kind == CUT_PART && partition_state_of(n->in[i].value);
+        bool parameter = n->in[i].value && x.in[i].kind == SHARD_SPLIT && partition_state_of(n->in[i].value);
         c->contracts |= parameter && (kind == IR_K_CONTRACT || n->op == IR_gather);
     }
 }
 
-static struct candidate *find(struct chooser *k, const struct ir_value *v, struct cut cut)
+static struct candidate *find(struct chooser *k, const struct ir_value *v, struct sharding cut)
 {
     struct candidate c = {.seed = v,
-                          .cuts = IR_NEWN(k->ctx, k->f->nvalues + 1, struct cut),
+                          .cuts = IR_NEWN(k->ctx, k->f->nvalues + 1, struct sharding),
                           .node_seen = IR_NEWN(k->ctx, k->f->nnodes + 1, bool),
                           .summed = IR_NEWN(k->ctx, k->f->nvalues + 1, bool)};
     see(k, &c, v, cut);
@@ -170,10 +170,10 @@ static struct candidate *find(struct chooser *k, const struct ir_value *v, struc
     return &k->found.at[k->found.n - 1];
 }
 
-static bool is_found(const struct chooser *k, const struct ir_value *v, struct cut cut)
+static bool is_found(const struct chooser *k, const struct ir_value *v, struct sharding cut)
 {
     for (int i = 0; i < k->found.n; i++)
-        if (cut_same(k->found.at[i].cuts[v->id], cut))
+        if (shard_same(k->found.at[i].cuts[v->id], cut))
             return true;
     return false;
 }
@@ -202,8 +202,8 @@ static void find_all(struct chooser *k)
 {
     for (struct ir_node *n = k->f->body->last; n; n = n->prev)
         for (int a = 0; is_parameter(n) && n->out[0]->type->rank > 1 && a < n->out[0]->type->rank; a++) {
-            struct cut c = {CUT_PART, a, ir_const(k->ctx, 1)};
-            if (cut_size(k->plan, n->out[0]->type->dim[a], c) && !is_found(k, n->out[0], c))
+            struct sharding c = {SHARD_SPLIT, a, ir_const(k->ctx, 1)};
+            if (shard_size(k->plan, n->out[0]->type->dim[a], c) && !is_found(k, n->out[0], c))
                 find(k, n->out[0], c);
         }
 }
@@ -221,8 +221,8 @@ static bool fits(const struct chooser *k, const struct candidate *c)
     for (int i = 0; i < c->values.n; i++) {
         const struct ir_node *n = c->values.at[i]->def;
         const struct ir_state *s = n && n->op == IR_state_read ? ir_state_of(n) : NULL;
-        struct cut now = s ? k->plan->cuts[s->index] : (struct cut){0};
-        if (s && now.kind == CUT_PART && !cut_same(now, c->cuts[c->values.at[i]->id]))
+        struct sharding now = s ? k->plan->cuts[s->index] : (struct sharding){0};
+        if (s && now.kind == SHARD_SPLIT && !shard_same(now, c->cuts[c->values.at[i]->id]))
             return false;
     }
     return true;
@@ -273,7 +273,7 @@ static void report(struct chooser *k, const char *what)
         if (!is_parameter(x))
             continue;
         double size = pass_elements(&(struct pass_sizes){0}, x->out[0]->type);
-        bool is = k->plan->cuts[ir_state_of(x)->index].kind == CUT_PART;
+        bool is = k->plan->cuts[ir_state_of(x)->index].kind == SHARD_SPLIT;
         n++;
         ncut += is;
         *(is ? &cut : &whole) += size;
@@ -329,7 +329,7 @@ static bool choose(struct chooser *k)
                 tell(k, c);
             if ((c->undivided != NULL) != broken || !c->contracts || c->score < LEAST || !fits(k, c))
                 continue;
-            if (broken && cut_padding(k->plan, c->seed->type->dim[c->cuts[c->seed->id].axis], c->cuts[c->seed->id]))
+            if (broken && shard_padding(k->plan, c->seed->type->dim[c->cuts[c->seed->id].axis], c->cuts[c->seed->id]))
                 continue; /* nobody expects that */
             if (broken)
                 return complain(k, c);
@@ -346,10 +346,10 @@ static struct chooser chooser_new(struct ir_func *train, int parts, enum tensor_
     struct tensor_plan *plan = IR_NEW(m->ctx, struct tensor_plan);
     *plan = (struct tensor_plan){
         .m = m, .parts = parts, .sequence = how == TENSOR_SEQUENCE, .context = how == TENSOR_CONTEXT};
-    plan->inputs = IR_NEWN(m->ctx, train->body->nparams + 1, struct cut_input);
+    plan->inputs = IR_NEWN(m->ctx, train->body->nparams + 1, struct shard_input);
     for (const struct ir_state *s = m->states; s; s = s->next)
         plan->nstates = s->index >= plan->nstates ? s->index + 1 : plan->nstates;
-    plan->cuts = IR_NEWN(m->ctx, plan->nstates + 1, struct cut);
+    plan->cuts = IR_NEWN(m->ctx, plan->nstates + 1, struct sharding);
     struct chooser k = {.ctx = m->ctx, .f = train, .plan = plan};
     find_trained(&k);
     return k;
@@ -380,7 +380,7 @@ static void add_inputs(struct chooser *k, const struct candidate *c)
         for (int j = 0; j < p->ninputs && !known; j++)
             known = !strcmp(p->inputs[j].name, v->name);
         if (!known)
-            p->inputs[p->ninputs++] = (struct cut_input){v->name, c->cuts[v->id]};
+            p->inputs[p->ninputs++] = (struct shard_input){v->name, c->cuts[v->id]};
     }
 }
 
@@ -401,7 +401,7 @@ static void survey_cuts(struct chooser *k, const struct candidate *c)
 static void survey_gradients(struct chooser *k)
 {
     IR_EACH_NODE(n, k->f->body)
-        if (is_parameter(n) && k->plan->cuts[ir_state_of(n)->index].kind != CUT_PART && ir_has_uses(n->out[0]))
+        if (is_parameter(n) && k->plan->cuts[ir_state_of(n)->index].kind != SHARD_SPLIT && ir_has_uses(n->out[0]))
             survey_exchange(k, n->out[0]->uses->user, n->out[0], 1);
 }
 
@@ -409,11 +409,11 @@ static bool choose_context(struct chooser *k)
 {
     bool any = false;
     IR_EACH_NODE(n, k->f->body) {
-        struct cut c = {CUT_PART, 2, ir_const(k->ctx, 1)};
+        struct sharding c = {SHARD_SPLIT, 2, ir_const(k->ctx, 1)};
         if (ir_op_info(n->op)->kind != IR_K_ATTENTION)
             continue;
         any = true;
-        if (!cut_size(k->plan, n->in[0].value->type->dim[2], c))
+        if (!shard_size(k->plan, n->in[0].value->type->dim[2], c))
             return cannot(k, &n->where, "the ranks don't divide the sequence",
                           "--context-parallel=%d does not divide a sequence of %s: give its length (--dim)",
                           k->plan->parts, ir_expr_text(k->ctx, n->in[0].value->type->dim[2]));
@@ -476,7 +476,7 @@ static void take_experts(struct chooser *k, const struct candidate *c)
 static void survey_tokens(struct chooser *k, const struct ir_node *n, int parameter)
 {
     const struct ir_value *in = n->in[1 - parameter].value, *out = n->out[0];
-    survey_exchange(k, n, cut_bytes(in) < cut_bytes(out) ? in : out, 1.0 / k->plan->parts); /* there and back */
+    survey_exchange(k, n, shard_bytes(in) < shard_bytes(out) ? in : out, 1.0 / k->plan->parts); /* there and back */
 }
 
 /* Parameters of products of which there are as many as experts; false after a message. */
@@ -487,10 +487,10 @@ static bool find_experts(struct chooser *k)
         for (int i = 0; ir_op_info(n->op)->kind == IR_K_CONTRACT && i < 2; i++) {
             const struct ir_value *v = n->in[i].value;
             const struct ir_state *s = partition_state_of(v);
-            struct cut c = {CUT_PART, v->type->rank - 3, ir_const(k->ctx, 1)};
+            struct sharding c = {SHARD_SPLIT, v->type->rank - 3, ir_const(k->ctx, 1)};
             if (!s || !(s->flags & IR_STATE_PARAM) || c.axis < 0 || ir_is_value(v->type->dim[c.axis], 1))
                 continue;
-            if (!cut_size(k->plan, v->type->dim[c.axis], c) || cut_padding(k->plan, v->type->dim[c.axis], c))
+            if (!shard_size(k->plan, v->type->dim[c.axis], c) || shard_padding(k->plan, v->type->dim[c.axis], c))
                 return cannot(k, &n->where, "the ranks don't divide the experts",
                               "--expert-parallel=%d does not divide the %s experts", k->plan->parts,
                               ir_expr_text(k->ctx, v->type->dim[c.axis]));
@@ -517,16 +517,16 @@ static bool choose_experts(struct chooser *k)
         return false;
     for (int i = 0; i < body->nparams; i++) {
         const struct ir_value *v = body->params[i];
-        struct cut c = {CUT_PART, 0, ir_const(k->ctx, 1)};
+        struct sharding c = {SHARD_SPLIT, 0, ir_const(k->ctx, 1)};
         if (!v->name || !ir_is_tensor(v->type) || !v->type->rank || (samples && v->type->dim[0] != samples))
             continue;
         samples = v->type->dim[0];
         bool is_open = k->survey && !ir_is_const(samples, &(int64_t){0});
-        if (!cut_size(p, samples, c) && !is_open)
+        if (!shard_size(p, samples, c) && !is_open)
             return cannot(k, NULL, "the ranks don't divide the batch",
                           "--expert-parallel=%d does not divide a batch of %s: give its size (--dim)", p->parts,
                           ir_expr_text(k->ctx, samples));
-        p->inputs[p->ninputs++] = (struct cut_input){v->name, c};
+        p->inputs[p->ninputs++] = (struct shard_input){v->name, c};
         if (k->survey)
             survey_cuts(k, find(k, v, c));
     }

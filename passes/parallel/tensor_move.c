@@ -13,16 +13,16 @@ static ir_expr count(const struct rewriter *w)
     return ir_const(w->ctx, w->parts);
 }
 
-struct ir_value *cut_offset(struct rewriter *w, ir_expr size)
+struct ir_value *shard_offset(struct rewriter *w, ir_expr size)
 {
     ir_expr at = ir_mul(w->ctx, w->rank, size);
     return ir_dim_value(&w->b, at);
 }
 
 /* The dims with axis `c.axis` as [outer, parts, part]; the first two only if they are `with`. Returns their number. */
-static int split_dims(struct rewriter *w, ir_type whole, struct cut c, bool parts, ir_expr *dims)
+static int split_dims(struct rewriter *w, ir_type whole, struct sharding c, bool parts, ir_expr *dims)
 {
-    ir_expr part = cut_divide(w->ctx, cut_size(w->plan, whole->dim[c.axis], c), c.outer);
+    ir_expr part = shard_divide(w->ctx, shard_size(w->plan, whole->dim[c.axis], c), c.outer);
     int n = 0;
     for (int i = 0; i < whole->rank; i++) {
         if (i != c.axis) {
@@ -40,26 +40,27 @@ static int split_dims(struct rewriter *w, ir_type whole, struct cut c, bool part
 /* -- Axes that the ranks do not divide -- */
 
 /* The whole with zeros behind, as much as the ranks have room for. */
-static struct ir_value *with_padding(struct rewriter *w, struct ir_value *whole, struct cut c)
+static struct ir_value *with_padding(struct rewriter *w, struct ir_value *whole, struct sharding c)
 {
-    ir_expr more = ir_const(w->ctx, cut_padding(w->plan, whole->type->dim[c.axis], c));
+    ir_expr more = ir_const(w->ctx, shard_padding(w->plan, whole->type->dim[c.axis], c));
     return ir_pad_axis(&w->b, whole, NULL, c.axis, ir_const(w->ctx, 0), more);
 }
 
-struct ir_value *cut_neutral(struct rewriter *w, struct ir_value *part, ir_type whole, struct cut c, enum cut_kind kind)
+struct ir_value *shard_neutral(struct rewriter *w, struct ir_value *part, ir_type whole, struct sharding c,
+                               enum shard_kind kind)
 {
     struct ir_builder *b = &w->b;
     ir_expr size = part->type->dim[c.axis], dims[TCC_MAX_RANK];
     int n = 0;
-    if (!cut_padding(w->plan, whole->dim[c.axis], c))
+    if (!shard_padding(w->plan, whole->dim[c.axis], c))
         return part;
     struct ir_value *i = ir_iota(b, 1, &size, 0, TCC_I64);
-    i = ir_binary(b, IR_add, i, cut_offset(w, size));
+    i = ir_binary(b, IR_add, i, shard_offset(w, size));
     struct ir_value *real = ir_binary(b, IR_lt, i, ir_constant_i(b, TCC_I64, ir_const_or(whole->dim[c.axis], 0)));
     dims[n++] = size;
     while (c.axis + n < part->type->rank)
         dims[n++] = ir_const(w->ctx, 1);
-    double filler = kind == CUT_MAX ? -INFINITY : kind == CUT_MIN ? INFINITY : 0;
+    double filler = kind == SHARD_MAX ? -INFINITY : kind == SHARD_MIN ? INFINITY : 0;
     enum tcc_dtype dtype = (enum tcc_dtype)part->type->dtype;
     struct ir_value *none = tcc_is_float(dtype) ? ir_constant_f(b, dtype, filler) : ir_constant_i(b, dtype, 0);
     return ir_select(b, n > 1 ? ir_reshape_to(b, real, n, dims) : real, part, none);
@@ -67,9 +68,9 @@ struct ir_value *cut_neutral(struct rewriter *w, struct ir_value *part, ir_type 
 
 /* -- Parts and wholes -- */
 
-struct ir_value *cut_take_part(struct rewriter *w, struct ir_value *whole, struct cut c)
+struct ir_value *shard_take_part(struct rewriter *w, struct ir_value *whole, struct sharding c)
 {
-    ir_type type = cut_type(w->plan, whole->type, c);
+    ir_type type = shard_type(w->plan, whole->type, c);
     const struct ir_tensor *t = ir_const_of(whole);
     int64_t dims[TCC_MAX_RANK];
     if (t && t->splat && ir_static_dims(type, dims)) {
@@ -124,7 +125,7 @@ static bool has_room(struct rewriter *w, ir_type t, int rank)
 
 /* The ranks' parts, each of type `local`, one behind the other, where they belong:
  * [parts, ..., outer, part, ...] -> [..., outer, parts, part, ...]. */
-static struct ir_value *parts_home(struct rewriter *w, struct ir_value *v, ir_type local, struct cut c)
+static struct ir_value *parts_home(struct rewriter *w, struct ir_value *v, ir_type local, struct sharding c)
 {
     ir_expr dims[TCC_MAX_RANK + 2], all[TCC_MAX_RANK + 2];
     if (!v || (c.axis == 0 && ir_is_value(c.outer, 1)))
@@ -134,7 +135,7 @@ static struct ir_value *parts_home(struct rewriter *w, struct ir_value *v, ir_ty
     for (int i = 0; i < local->rank; i++) {
         if (i == c.axis) {
             all[n++] = c.outer;
-            all[n++] = cut_divide(w->ctx, local->dim[i], c.outer);
+            all[n++] = shard_divide(w->ctx, local->dim[i], c.outer);
         } else {
             all[n++] = local->dim[i];
         }
@@ -147,12 +148,12 @@ static struct ir_value *parts_home(struct rewriter *w, struct ir_value *v, ir_ty
 }
 
 /* The other way round. */
-static struct ir_value *parts_in_front(struct rewriter *w, struct ir_value *v, struct cut c)
+static struct ir_value *parts_in_front(struct rewriter *w, struct ir_value *v, struct sharding c)
 {
     ir_expr dims[TCC_MAX_RANK + 2];
     if (!v || (c.axis == 0 && ir_is_value(c.outer, 1)))
         return v;
-    ir_type local = cut_type(w->plan, v->type, c), whole = v->type;
+    ir_type local = shard_type(w->plan, v->type, c), whole = v->type;
     int n = split_dims(w, whole, c, true, dims);
     if (!has_room(w, whole, n))
         return NULL;
@@ -162,26 +163,26 @@ static struct ir_value *parts_in_front(struct rewriter *w, struct ir_value *v, s
     return ir_reshape_to(&w->b, v, local->rank, dims);
 }
 
-struct ir_value *cut_all_gather(struct rewriter *w, struct ir_value *part, ir_type whole, struct cut c)
+struct ir_value *shard_all_gather(struct rewriter *w, struct ir_value *part, ir_type whole, struct sharding c)
 {
     struct ir_value *v =
         ir_build1(&w->b, IR_all_gather, 1, &part, IR_ATTRS(group_of(), ir_attr_i(IR_ATTR_count, w->parts)));
     v = parts_home(w, v, part->type, c);
-    return v && cut_padding(w->plan, whole->dim[c.axis], c)
+    return v && shard_padding(w->plan, whole->dim[c.axis], c)
                ? ir_slice_axis(&w->b, v, c.axis, ir_const(w->ctx, 0), whole->dim[c.axis])
                : v;
 }
 
-struct ir_value *cut_all_reduce(struct rewriter *w, struct ir_value *v, enum cut_kind kind)
+struct ir_value *shard_all_reduce(struct rewriter *w, struct ir_value *v, enum shard_kind kind)
 {
-    const char *mode = kind == CUT_SUM ? "sum" : kind == CUT_MAX ? "max" : "min";
+    const char *mode = kind == SHARD_SUM ? "sum" : kind == SHARD_MAX ? "max" : "min";
     struct ir_node *n =
         ir_build(&w->b, IR_all_reduce, 1, &v,
                  IR_ATTRS(group_of(), ir_attr_s(IR_ATTR_mode, mode), ir_attr_types(IR_ATTR_types, 1, &v->type)));
     return n ? n->out[0] : NULL;
 }
 
-struct ir_value *cut_reduce_scatter(struct rewriter *w, struct ir_value *v, struct cut c)
+struct ir_value *shard_reduce_scatter(struct rewriter *w, struct ir_value *v, struct sharding c)
 {
     v = parts_in_front(w, with_padding(w, v, c), c);
     return v ? ir_build1(&w->b, IR_reduce_scatter, 1, &v,
@@ -189,15 +190,15 @@ struct ir_value *cut_reduce_scatter(struct rewriter *w, struct ir_value *v, stru
              : NULL;
 }
 
-bool cut_recuts(const struct rewriter *w, ir_type whole, struct cut from, struct cut to)
+bool shard_can_reshard(const struct rewriter *w, ir_type whole, struct sharding from, struct sharding to)
 {
     return from.axis != to.axis && whole->rank + 2 <= TCC_MAX_RANK &&
-           !cut_padding(w->plan, whole->dim[from.axis], from) && !cut_padding(w->plan, whole->dim[to.axis], to);
+           !shard_padding(w->plan, whole->dim[from.axis], from) && !shard_padding(w->plan, whole->dim[to.axis], to);
 }
 
-struct ir_value *cut_recut(struct rewriter *w, struct ir_value *part, struct cut from, struct cut to)
+struct ir_value *shard_reshard(struct rewriter *w, struct ir_value *part, struct sharding from, struct sharding to)
 {
-    ir_type both = cut_type(w->plan, part->type, to);
+    ir_type both = shard_type(w->plan, part->type, to);
     struct ir_value *v = parts_in_front(w, part, to);
     v = v ? ir_build1(&w->b, IR_all_to_all, 1, &v, IR_ATTRS(group_of())) : NULL;
     return parts_home(w, v, both, from);

@@ -25,7 +25,7 @@
 
 struct ring {
     struct rewriter *w;
-    const struct cut_node *x;
+    const struct shard_node *x;
     struct ir_value *in[8]; /* the operands; keys and values are those of this step */
     int tensors;            /* operands in front of the mask */
     ir_expr part;           /* keys of a part */
@@ -184,7 +184,7 @@ static bool step(struct ring *r, int t, struct ir_value **out)
     if (!t || !ir_get_i(r->x->n, IR_ATTR_causal, 0))
         return take(r, t, out);
     struct ir_builder *b = &w->b, outside = *b;
-    struct ir_value *rank = cut_offset(w, ir_const(w->ctx, 1)), *with[3];
+    struct ir_value *rank = shard_offset(w, ir_const(w->ctx, 1)), *with[3];
     struct ir_value *sees = ir_binary(b, IR_ge, rank, ir_constant_i(b, TCC_I64, t));
     struct pass_if x;
     ir_type types[3];
@@ -221,21 +221,21 @@ static bool go_around(struct ring *r, struct ir_value **out)
     return true;
 }
 
-struct ir_value **cut_build_ring(struct rewriter *w, const struct cut_node *x, struct ir_value *const *in)
+struct ir_value **shard_build_ring(struct rewriter *w, const struct shard_node *x, struct ir_value *const *in)
 {
     bool is_forward = x->n->op == IR_attention || x->n->op == IR_attention_lse;
     struct ring r = {.w = w, .x = x, .tensors = is_forward ? 3 : 6};
     struct ir_value **out = IR_NEWN(w->ctx, 3, struct ir_value *);
     if (x->out[0].axis != 2) /* samples or heads */
-        return cut_build_plain(w, x, in);
+        return shard_build_plain(w, x, in);
     for (int i = 0; i < x->n->nin; i++) {
         r.in[i] = in[i];
-        if (in[i] && x->in[i].kind == CUT_PART &&
-            !(r.in[i] = cut_neutral(w, in[i], x->n->in[i].value->type, x->in[i], CUT_SUM)))
+        if (in[i] && x->in[i].kind == SHARD_SPLIT &&
+            !(r.in[i] = shard_neutral(w, in[i], x->n->in[i].value->type, x->in[i], SHARD_SUM)))
             return NULL;
     }
     r.part = r.in[1]->type->dim[2];
-    r.padded = cut_padding(w->plan, x->n->in[1].value->type->dim[2], x->in[1]) > 0;
+    r.padded = shard_padding(w->plan, x->n->in[1].value->type->dim[2], x->in[1]) > 0;
     if (!go_around(&r, out))
         return NULL;
     if (is_forward)

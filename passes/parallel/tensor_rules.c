@@ -7,33 +7,33 @@
 
 #include <string.h>
 
-static const struct cut_row rows[IR_NOPS] = {
-#define CUT_KIND(kind, rule, build)
-#define CUT(op, rule, build) [IR_##op] = {cut_##rule, cut_build_##build},
+static const struct shard_row rows[IR_NOPS] = {
+#define SHARD_KIND(kind, rule, build)
+#define SHARD(op, rule, build) [IR_##op] = {shard_##rule, shard_build_##build},
 #include "passes/parallel/tensor.def"
-#undef CUT_KIND
-#undef CUT
+#undef SHARD_KIND
+#undef SHARD
 };
 
-static const struct cut_row kinds[IR_NKINDS] = {
-#define CUT_KIND(kind, rule, build) [IR_K_##kind] = {cut_##rule, cut_build_##build},
-#define CUT(op, rule, build)
+static const struct shard_row kinds[IR_NKINDS] = {
+#define SHARD_KIND(kind, rule, build) [IR_K_##kind] = {shard_##rule, shard_build_##build},
+#define SHARD(op, rule, build)
 #include "passes/parallel/tensor.def"
-#undef CUT_KIND
-#undef CUT
+#undef SHARD_KIND
+#undef SHARD
 };
 
-const struct cut_row *cut_row_of(enum ir_op op)
+const struct shard_row *shard_row_of(enum ir_op op)
 {
-    const struct cut_row *r = rows[op].rule ? &rows[op] : &kinds[ir_op_info(op)->kind];
+    const struct shard_row *r = rows[op].rule ? &rows[op] : &kinds[ir_op_info(op)->kind];
     return r->rule ? r : NULL;
 }
 
 /* -- Cuts ---------------------------------------------------------------------------------------------------------- */
 
-bool cut_same(struct cut a, struct cut b)
+bool shard_same(struct sharding a, struct sharding b)
 {
-    return a.kind == b.kind && (a.kind != CUT_PART || (a.axis == b.axis && a.outer == b.outer));
+    return a.kind == b.kind && (a.kind != SHARD_SPLIT || (a.axis == b.axis && a.outer == b.outer));
 }
 
 /* Takes the factors of b out of those of a. */
@@ -43,7 +43,7 @@ static ir_expr without_factors(struct ir_ctx *ctx, ir_expr a, ir_expr b)
         return ir_const(ctx, 1);
     if (b->kind == IR_X_MUL) {
         for (int i = 0; a && i < b->nargs; i++)
-            a = cut_divide(ctx, a, b->arg[i]);
+            a = shard_divide(ctx, a, b->arg[i]);
         return a;
     }
     ir_expr rest = ir_const(ctx, 1);
@@ -59,7 +59,7 @@ static ir_expr without_factors(struct ir_ctx *ctx, ir_expr a, ir_expr b)
     return found ? rest : NULL;
 }
 
-ir_expr cut_divide(struct ir_ctx *ctx, ir_expr a, ir_expr b)
+ir_expr shard_divide(struct ir_ctx *ctx, ir_expr a, ir_expr b)
 {
     int64_t x, y;
     if (ir_is_value(b, 1))
@@ -71,7 +71,7 @@ ir_expr cut_divide(struct ir_ctx *ctx, ir_expr a, ir_expr b)
 
 #define PADDING 16 /* an axis of a parameter is this many times as long at least */
 
-int64_t cut_padding(const struct tensor_plan *p, ir_expr size, struct cut c)
+int64_t shard_padding(const struct tensor_plan *p, ir_expr size, struct sharding c)
 {
     int64_t n;
     if (!ir_is_value(c.outer, 1) || !ir_is_const(size, &n) || n <= 0)
@@ -80,51 +80,51 @@ int64_t cut_padding(const struct tensor_plan *p, ir_expr size, struct cut c)
     return more <= n / (p->context ? 1 : PADDING) ? more : 0;
 }
 
-ir_expr cut_size(const struct tensor_plan *p, ir_expr size, struct cut c)
+ir_expr shard_size(const struct tensor_plan *p, ir_expr size, struct sharding c)
 {
     struct ir_ctx *ctx = p->m->ctx;
-    int64_t more = cut_padding(p, size, c);
+    int64_t more = shard_padding(p, size, c);
     if (more)
         size = ir_const(ctx, ir_const_or(size, 0) + more);
-    ir_expr block = cut_divide(ctx, size, c.outer);
-    ir_expr part = block ? cut_divide(ctx, block, ir_const(ctx, p->parts)) : NULL;
+    ir_expr block = shard_divide(ctx, size, c.outer);
+    ir_expr part = block ? shard_divide(ctx, block, ir_const(ctx, p->parts)) : NULL;
     return part && !ir_is_value(part, 0) ? ir_mul(ctx, c.outer, part) : NULL;
 }
 
-ir_type cut_type(const struct tensor_plan *p, ir_type whole, struct cut c)
+ir_type shard_type(const struct tensor_plan *p, ir_type whole, struct sharding c)
 {
     ir_expr dims[TCC_MAX_RANK];
-    if (c.kind != CUT_PART)
+    if (c.kind != SHARD_SPLIT)
         return whole;
     memcpy(dims, whole->dim, (size_t)whole->rank * sizeof *dims);
-    dims[c.axis] = cut_size(p, dims[c.axis], c);
+    dims[c.axis] = shard_size(p, dims[c.axis], c);
     return ir_tensor_type(p->m->ctx, (enum tcc_dtype)whole->dtype, whole->rank, dims);
 }
 
-static bool all_divide(struct cut_node *x)
+static bool all_divide(struct shard_node *x)
 {
     for (int i = 0; i < x->n->nin + x->n->nout; i++) {
         bool result = i >= x->n->nin;
         const struct ir_value *v = result ? x->n->out[i - x->n->nin] : x->n->in[i].value;
-        struct cut c = result ? x->out[i - x->n->nin] : x->in[i];
-        if (!v || c.kind != CUT_PART)
+        struct sharding c = result ? x->out[i - x->n->nin] : x->in[i];
+        if (!v || c.kind != SHARD_SPLIT)
             continue;
         if (!ir_is_tensor(v->type) || c.axis < 0 || c.axis >= v->type->rank)
             return false;
-        if (!cut_size(x->plan, v->type->dim[c.axis], c))
+        if (!shard_size(x->plan, v->type->dim[c.axis], c))
             return false;
     }
     return true;
 }
 
-static bool is_padded(const struct cut_node *x, ir_type t, struct cut c)
+static bool is_padded(const struct shard_node *x, ir_type t, struct sharding c)
 {
-    return c.kind == CUT_PART && cut_padding(x->plan, t->dim[c.axis], c) > 0;
+    return c.kind == SHARD_SPLIT && shard_padding(x->plan, t->dim[c.axis], c) > 0;
 }
 
 /* Numbers that may be anything must not fault, as divisors of integers; as indices they count as 0 (tensor_build.c).
  * What compares along the axis knows floats alone. */
-static bool bears_padding(const struct cut_node *x)
+static bool bears_padding(const struct shard_node *x)
 {
     const struct ir_node *n = x->n;
     bool any = n->nout && is_padded(x, n->out[0]->type, x->out[0]), floats = true;
@@ -135,28 +135,29 @@ static bool bears_padding(const struct cut_node *x)
     }
     if (!any)
         return true;
-    cut_rule *rule = cut_row_of(n->op)->rule;
-    if (rule == cut_gather || rule == cut_gather_elements || rule == cut_scatter_elements || rule == cut_scatter_nd)
+    shard_rule *rule = shard_row_of(n->op)->rule;
+    if (rule == shard_gather || rule == shard_gather_elements || rule == shard_scatter_elements ||
+        rule == shard_scatter_nd)
         return true;
     if (n->op == IR_div || n->op == IR_mod)
         return floats;
-    if (rule == cut_attention)
+    if (rule == shard_attention)
         return x->out[0].axis == 2; /* tensor_ring.c hides it */
-    return x->out[0].kind == CUT_PART || floats;
+    return x->out[0].kind == SHARD_SPLIT || floats;
 }
 
-bool cut_try(const struct tensor_plan *p, const struct ir_node *n, bool result, int index, struct cut c,
-             struct cut_node *x)
+bool shard_try(const struct tensor_plan *p, const struct ir_node *n, bool result, int index, struct sharding c,
+               struct shard_node *x)
 {
     struct ir_ctx *ctx = p->m->ctx;
-    const struct cut_row *row = cut_row_of(n->op);
+    const struct shard_row *row = shard_row_of(n->op);
     if (!row)
         return false;
-    *x = (struct cut_node){.ctx = ctx,
-                           .plan = p,
-                           .n = n,
-                           .in = IR_NEWN(ctx, n->nin + 1, struct cut),
-                           .out = IR_NEWN(ctx, n->nout + 1, struct cut)};
+    *x = (struct shard_node){.ctx = ctx,
+                             .plan = p,
+                             .n = n,
+                             .in = IR_NEWN(ctx, n->nin + 1, struct sharding),
+                             .out = IR_NEWN(ctx, n->nout + 1, struct sharding)};
     for (int i = 0; i < n->nin; i++)
         if (n->in[i].value && !ir_is_tensor(n->in[i].value->type))
             return false;
@@ -165,26 +166,26 @@ bool cut_try(const struct tensor_plan *p, const struct ir_node *n, bool result, 
             return false;
     if (!row->rule(x, result, index, c) || !all_divide(x) || !bears_padding(x))
         return false;
-    return cut_same(result ? x->out[index] : x->in[index], c);
+    return shard_same(result ? x->out[index] : x->in[index], c);
 }
 
-static struct cut part(int axis, ir_expr outer)
+static struct sharding part(int axis, ir_expr outer)
 {
-    return (struct cut){CUT_PART, axis, outer};
+    return (struct sharding){SHARD_SPLIT, axis, outer};
 }
 
-static ir_type in_type(const struct cut_node *x, int i)
+static ir_type in_type(const struct shard_node *x, int i)
 {
     return x->n->in[i].value->type;
 }
 
-static ir_type out_type(const struct cut_node *x)
+static ir_type out_type(const struct shard_node *x)
 {
     return x->n->out[0]->type;
 }
 
 /* Every operand and result are that; where adding up and the op may be exchanged. */
-static bool all_are(struct cut_node *x, struct cut c)
+static bool all_are(struct shard_node *x, struct sharding c)
 {
     for (int i = 0; i < x->n->nin; i++)
         x->in[i] = c;
@@ -194,7 +195,7 @@ static bool all_are(struct cut_node *x, struct cut c)
 }
 
 /* One tensor operand, and what is done to it is linear. */
-static bool passes_on(struct cut_node *x, bool result, struct cut c)
+static bool passes_on(struct shard_node *x, bool result, struct sharding c)
 {
     if (result)
         return false;
@@ -212,13 +213,13 @@ static int operand_axis(ir_type t, int rank, int axis, ir_expr size)
     return a >= 0 && (!ir_is_value(t->dim[a], 1) || ir_is_value(size, 1)) ? a : -1;
 }
 
-bool cut_map(struct cut_node *x, bool result, int index, struct cut c)
+bool shard_map(struct shard_node *x, bool result, int index, struct sharding c)
 {
     enum ir_op op = x->n->op;
-    if (c.kind == CUT_SUM)
+    if (c.kind == SHARD_SUM)
         return !result && (op == IR_add || op == IR_sub || op == IR_neg) && all_are(x, c);
-    if (c.kind == CUT_MAX || c.kind == CUT_MIN)
-        return !result && op == (c.kind == CUT_MAX ? IR_max : IR_min) && all_are(x, c);
+    if (c.kind == SHARD_MAX || c.kind == SHARD_MIN)
+        return !result && op == (c.kind == SHARD_MAX ? IR_max : IR_min) && all_are(x, c);
     ir_type to = out_type(x);
     int axis = result ? c.axis : c.axis + to->rank - in_type(x, index)->rank;
     for (int i = 0; i < x->n->nin; i++) {
@@ -245,18 +246,18 @@ static ir_expr product(struct ir_ctx *ctx, ir_type t, int n)
  * which each rank has a part. In another shape the same blocks begin where the axes in front of some axis, and a
  * divisor of it, have the same product.
  */
-static bool same_blocks(struct cut_node *x, ir_type from, struct cut c, ir_type to, struct cut *out)
+static bool same_blocks(struct shard_node *x, ir_type from, struct sharding c, ir_type to, struct sharding *out)
 {
     ir_expr blocks = ir_mul(x->ctx, product(x->ctx, from, c.axis), c.outer);
     for (int a = 0; a < to->rank; a++) {
-        ir_expr outer = cut_divide(x->ctx, blocks, product(x->ctx, to, a));
-        ir_expr size = outer ? cut_divide(x->ctx, to->dim[a], outer) : NULL;
+        ir_expr outer = shard_divide(x->ctx, blocks, product(x->ctx, to, a));
+        ir_expr size = outer ? shard_divide(x->ctx, to->dim[a], outer) : NULL;
         if (!size || ir_is_value(size, 1))
             continue;
         *out = part(a, outer);
-        if (cut_divide(x->ctx, size, ir_const(x->ctx, x->plan->parts)))
+        if (shard_divide(x->ctx, size, ir_const(x->ctx, x->plan->parts)))
             return true;
-        if (ir_is_value(outer, 1) && cut_padding(x->plan, size, c) && size == from->dim[c.axis])
+        if (ir_is_value(outer, 1) && shard_padding(x->plan, size, c) && size == from->dim[c.axis])
             return true;
         x->undivided = size;
         return false;
@@ -264,21 +265,21 @@ static bool same_blocks(struct cut_node *x, ir_type from, struct cut c, ir_type 
     return false;
 }
 
-bool cut_reshape(struct cut_node *x, bool result, int index, struct cut c)
+bool shard_reshape(struct shard_node *x, bool result, int index, struct sharding c)
 {
     (void)index;
-    if (c.kind != CUT_PART)
+    if (c.kind != SHARD_SPLIT)
         return passes_on(x, result, c);
-    struct cut *other = result ? &x->in[0] : &x->out[0];
+    struct sharding *other = result ? &x->in[0] : &x->out[0];
     *(result ? &x->out[0] : &x->in[0]) = c;
     return same_blocks(x, result ? out_type(x) : in_type(x, 0), c, result ? in_type(x, 0) : out_type(x), other);
 }
 
-bool cut_transpose(struct cut_node *x, bool result, int index, struct cut c)
+bool shard_transpose(struct shard_node *x, bool result, int index, struct sharding c)
 {
     const struct ir_attr *perm = ir_attr(x->n, IR_ATTR_perm);
     (void)index;
-    if (c.kind != CUT_PART)
+    if (c.kind != SHARD_SPLIT)
         return passes_on(x, result, c);
     for (int i = 0; i < perm->n; i++) {
         if ((result ? i : perm->ints[i]) != c.axis)
@@ -289,10 +290,10 @@ bool cut_transpose(struct cut_node *x, bool result, int index, struct cut c)
     return true;
 }
 
-bool cut_expand(struct cut_node *x, bool result, int index, struct cut c)
+bool shard_expand(struct shard_node *x, bool result, int index, struct sharding c)
 {
     (void)index;
-    if (c.kind != CUT_PART)
+    if (c.kind != SHARD_SPLIT)
         return passes_on(x, result, c);
     ir_type from = in_type(x, 0), to = out_type(x);
     int axis = result ? c.axis : c.axis + to->rank - from->rank, a = operand_axis(from, to->rank, axis, to->dim[axis]);
@@ -302,10 +303,10 @@ bool cut_expand(struct cut_node *x, bool result, int index, struct cut c)
     return true;
 }
 
-bool cut_slice(struct cut_node *x, bool result, int index, struct cut c)
+bool shard_slice(struct shard_node *x, bool result, int index, struct sharding c)
 {
     (void)index;
-    if (c.kind != CUT_PART)
+    if (c.kind != SHARD_SPLIT)
         return passes_on(x, result, c);
     int a = c.axis;
     ir_expr whole = in_type(x, 0)->dim[a], start = ir_attr(x->n, IR_ATTR_starts)->exprs[a],
@@ -316,28 +317,28 @@ bool cut_slice(struct cut_node *x, bool result, int index, struct cut c)
     if (ir_is_value(start, 0) && size == whole)
         return true;
     /* Whole blocks of it. */
-    ir_expr block = cut_divide(x->ctx, result ? size : whole, c.outer);
-    ir_expr taken = block ? cut_divide(x->ctx, size, block) : NULL,
-            all = block ? cut_divide(x->ctx, whole, block) : NULL;
-    if (!taken || !all || !cut_divide(x->ctx, start, block))
+    ir_expr block = shard_divide(x->ctx, result ? size : whole, c.outer);
+    ir_expr taken = block ? shard_divide(x->ctx, size, block) : NULL,
+            all = block ? shard_divide(x->ctx, whole, block) : NULL;
+    if (!taken || !all || !shard_divide(x->ctx, start, block))
         return false;
     x->in[0].outer = all;
     x->out[0].outer = taken;
     return true;
 }
 
-bool cut_concat(struct cut_node *x, bool result, int index, struct cut c)
+bool shard_concat(struct shard_node *x, bool result, int index, struct sharding c)
 {
     int64_t axis = ir_get_i(x->n, IR_ATTR_axis, 0);
-    if (c.kind == CUT_SUM || (c.kind == CUT_PART && c.axis != axis))
-        return (c.kind == CUT_PART || !result) && all_are(x, c);
-    if (c.kind != CUT_PART)
+    if (c.kind == SHARD_SUM || (c.kind == SHARD_SPLIT && c.axis != axis))
+        return (c.kind == SHARD_SPLIT || !result) && all_are(x, c);
+    if (c.kind != SHARD_SPLIT)
         return false;
     ir_type given = result ? out_type(x) : in_type(x, index);
-    ir_expr block = cut_divide(x->ctx, given->dim[axis], c.outer);
+    ir_expr block = shard_divide(x->ctx, given->dim[axis], c.outer);
     for (int i = 0; block && i <= x->n->nin; i++) {
         ir_type t = i < x->n->nin ? in_type(x, i) : out_type(x);
-        ir_expr outer = cut_divide(x->ctx, t->dim[axis], block);
+        ir_expr outer = shard_divide(x->ctx, t->dim[axis], block);
         if (!outer)
             return false;
         *(i < x->n->nin ? &x->in[i] : &x->out[0]) = part((int)axis, outer);
@@ -347,12 +348,12 @@ bool cut_concat(struct cut_node *x, bool result, int index, struct cut c)
 
 /* -- By index ------------------------------------------------------------------------------------------------------ */
 
-bool cut_gather(struct cut_node *x, bool result, int index, struct cut c)
+bool shard_gather(struct shard_node *x, bool result, int index, struct sharding c)
 {
     int axis = (int)ir_get_i(x->n, IR_ATTR_axis, 0), more = in_type(x, 1)->rank;
-    if (c.kind == CUT_SUM)
+    if (c.kind == SHARD_SUM)
         return index == 0 && passes_on(x, result, c);
-    if (c.kind != CUT_PART)
+    if (c.kind != SHARD_SPLIT)
         return false;
     if (result ? c.axis >= axis && c.axis < axis + more : index == 1) {
         x->in[1] = part(result ? c.axis - axis : c.axis, c.outer);
@@ -362,25 +363,25 @@ bool cut_gather(struct cut_node *x, bool result, int index, struct cut c)
     int a = result && c.axis >= axis + more ? c.axis - more + 1 : c.axis;
     x->in[0] = part(a, c.outer);
     if (!result && a == axis) { /* rows of other ranks count as 0 */
-        x->out[0] = (struct cut){.kind = CUT_SUM};
+        x->out[0] = (struct sharding){.kind = SHARD_SUM};
         return ir_is_value(c.outer, 1);
     }
     x->out[0] = part(a < axis ? a : a + more - 1, c.outer);
     return true;
 }
 
-bool cut_gather_elements(struct cut_node *x, bool result, int index, struct cut c)
+bool shard_gather_elements(struct shard_node *x, bool result, int index, struct sharding c)
 {
     int axis = (int)ir_get_i(x->n, IR_ATTR_axis, 0);
-    if (c.kind == CUT_SUM)
+    if (c.kind == SHARD_SUM)
         return index == 0 && passes_on(x, result, c);
-    if (c.kind != CUT_PART)
+    if (c.kind != SHARD_SPLIT)
         return false;
     if (c.axis != axis)
         return in_type(x, 0)->dim[c.axis] == in_type(x, 1)->dim[c.axis] && all_are(x, c);
     if (!result && index == 0) {
         x->in[0] = c;
-        x->out[0] = (struct cut){.kind = CUT_SUM};
+        x->out[0] = (struct sharding){.kind = SHARD_SUM};
         return ir_is_value(c.outer, 1);
     }
     x->in[1] = x->out[0] = c;
@@ -392,10 +393,10 @@ static bool adds(const struct ir_node *n)
     return !strcmp(ir_get_s(n, IR_ATTR_mode, "none"), "add");
 }
 
-bool cut_scatter_elements(struct cut_node *x, bool result, int index, struct cut c)
+bool shard_scatter_elements(struct shard_node *x, bool result, int index, struct sharding c)
 {
     int axis = (int)ir_get_i(x->n, IR_ATTR_axis, 0);
-    if (c.kind != CUT_PART)
+    if (c.kind != SHARD_SPLIT)
         return false;
     if (c.axis != axis)
         return in_type(x, 0)->dim[c.axis] == in_type(x, 1)->dim[c.axis] && all_are(x, c);
@@ -405,17 +406,17 @@ bool cut_scatter_elements(struct cut_node *x, bool result, int index, struct cut
         x->in[0] = x->out[0] = c;
         return ir_is_value(c.outer, 1);
     }
-    x->in[0] = x->out[0] = (struct cut){.kind = CUT_SUM};
+    x->in[0] = x->out[0] = (struct sharding){.kind = SHARD_SUM};
     x->in[1] = x->in[2] = c;
     return true;
 }
 
-bool cut_scatter_nd(struct cut_node *x, bool result, int index, struct cut c)
+bool shard_scatter_nd(struct shard_node *x, bool result, int index, struct sharding c)
 {
     ir_type at = in_type(x, 1);
     int64_t depth;
     int batch = at->rank - 1;
-    if (c.kind != CUT_PART || batch < 0 || !ir_is_const(at->dim[batch], &depth))
+    if (c.kind != SHARD_SPLIT || batch < 0 || !ir_is_const(at->dim[batch], &depth))
         return false;
     bool tensor = result || index == 0;
     int a = tensor ? c.axis : index == 2 && c.axis >= batch ? c.axis - batch + (int)depth : -1;
@@ -432,7 +433,7 @@ bool cut_scatter_nd(struct cut_node *x, bool result, int index, struct cut c)
     }
     if (c.axis >= batch)
         return false;
-    x->in[0] = x->out[0] = (struct cut){.kind = CUT_SUM};
+    x->in[0] = x->out[0] = (struct sharding){.kind = SHARD_SUM};
     x->in[1] = x->in[2] = c;
     return true;
 }
@@ -460,7 +461,8 @@ static int kept_axis(const struct ir_attr *axes, bool keep, int rank, int axis, 
     return -1;
 }
 
-static bool reduces(struct cut_node *x, const struct ir_attr *axes, bool result, struct cut c, enum cut_kind over)
+static bool reduces(struct shard_node *x, const struct ir_attr *axes, bool result, struct sharding c,
+                    enum shard_kind over)
 {
     bool keep = ir_get_i(x->n, IR_ATTR_keepdims, 1) != 0;
     int other = kept_axis(axes, keep, in_type(x, 0)->rank, c.axis, result);
@@ -469,32 +471,32 @@ static bool reduces(struct cut_node *x, const struct ir_attr *axes, bool result,
         x->out[0] = part(result ? c.axis : other, c.outer);
         return true;
     }
-    if (result || over == CUT_WHOLE)
+    if (result || over == SHARD_REPLICATED)
         return false;
     x->in[0] = c;
-    x->out[0] = (struct cut){.kind = over};
+    x->out[0] = (struct sharding){.kind = over};
     return true;
 }
 
-bool cut_reduce(struct cut_node *x, bool result, int index, struct cut c)
+bool shard_reduce(struct shard_node *x, bool result, int index, struct sharding c)
 {
-    enum cut_kind over = x->n->op == IR_reduce_sum ? CUT_SUM : x->n->op == IR_reduce_max ? CUT_MAX : CUT_MIN;
+    enum shard_kind over = x->n->op == IR_reduce_sum ? SHARD_SUM : x->n->op == IR_reduce_max ? SHARD_MAX : SHARD_MIN;
     (void)index;
-    if (c.kind != CUT_PART)
+    if (c.kind != SHARD_SPLIT)
         return c.kind == over && passes_on(x, result, c);
     return reduces(x, ir_attr(x->n, IR_ATTR_axes), result, c, over);
 }
 
 /* Something along one axis, which must be whole. */
-bool cut_along(struct cut_node *x, bool result, int index, struct cut c)
+bool shard_along(struct shard_node *x, bool result, int index, struct sharding c)
 {
     int64_t axis = ir_get_i(x->n, IR_ATTR_axis, 0);
     struct ir_attr axes = {.n = 1, .ints = &axis};
     (void)index;
-    if (c.kind != CUT_PART)
+    if (c.kind != SHARD_SPLIT)
         return false;
     if (ir_op_info(x->n->op)->kind == IR_K_REDUCE)
-        return reduces(x, &axes, result, c, CUT_WHOLE);
+        return reduces(x, &axes, result, c, SHARD_REPLICATED);
     return c.axis != axis && all_are(x, c);
 }
 
@@ -503,7 +505,7 @@ bool cut_along(struct cut_node *x, bool result, int index, struct cut c)
 /* The axes of a matmul's operand, by role. */
 enum role { ROW, COLUMN, INNER, LEADING };
 
-static enum role role_of(const struct cut_node *x, int operand, int axis)
+static enum role role_of(const struct shard_node *x, int operand, int axis)
 {
     int rank = operand < 2 ? in_type(x, operand)->rank : out_type(x)->rank;
     if (axis < rank - 2)
@@ -515,24 +517,24 @@ static enum role role_of(const struct cut_node *x, int operand, int axis)
     return operand ? (last != trans ? COLUMN : INNER) : (last != trans ? INNER : ROW);
 }
 
-static int axis_of(const struct cut_node *x, int operand, enum role role)
+static int axis_of(const struct shard_node *x, int operand, enum role role)
 {
     int rank = operand < 2 ? in_type(x, operand)->rank : out_type(x)->rank;
     return role_of(x, operand, rank - 1) == role ? rank - 1 : rank - 2;
 }
 
-bool cut_matmul(struct cut_node *x, bool result, int index, struct cut c)
+bool shard_matmul(struct shard_node *x, bool result, int index, struct sharding c)
 {
     int given = result ? 2 : index;
     ir_type to = out_type(x);
-    if (c.kind != CUT_PART || in_type(x, 0)->rank < 2 || in_type(x, 1)->rank < 2)
+    if (c.kind != SHARD_SPLIT || in_type(x, 0)->rank < 2 || in_type(x, 1)->rank < 2)
         return false;
     enum role role = role_of(x, given, c.axis);
     switch (role) {
     case INNER:
         x->in[0] = part(axis_of(x, 0, INNER), c.outer);
         x->in[1] = part(axis_of(x, 1, INNER), c.outer);
-        x->out[0] = (struct cut){.kind = CUT_SUM};
+        x->out[0] = (struct sharding){.kind = SHARD_SUM};
         return true;
     case ROW:
     case COLUMN:
@@ -552,7 +554,7 @@ bool cut_matmul(struct cut_node *x, bool result, int index, struct cut c)
 }
 
 /* Is the queries' or keys' sequence cut? */
-static bool is_sequence(const struct cut_node *x, bool result, int index, struct cut c)
+static bool is_sequence(const struct shard_node *x, bool result, int index, struct sharding c)
 {
     bool forward = x->n->op == IR_attention || x->n->op == IR_attention_lse;
     return x->plan->context && (result || index < (forward ? 3 : 6)) && c.axis == 2 && ir_is_value(c.outer, 1);
@@ -560,7 +562,7 @@ static bool is_sequence(const struct cut_node *x, bool result, int index, struct
 
 /* Both, each rank the same part of them, and the mask's rows (tensor_ring.c). Later keys are hidden by parts only where
  * keys are as many as queries. */
-static bool cut_ring(struct cut_node *x, struct cut c)
+static bool shard_ring(struct shard_node *x, struct sharding c)
 {
     bool forward = x->n->op == IR_attention || x->n->op == IR_attention_lse;
     ir_expr queries = in_type(x, 0)->dim[2], keys = in_type(x, 1)->dim[2];
@@ -579,12 +581,12 @@ static bool cut_ring(struct cut_node *x, struct cut c)
 }
 
 /* Samples and heads; a mask may be broadcast along both. */
-bool cut_attention(struct cut_node *x, bool result, int index, struct cut c)
+bool shard_attention(struct shard_node *x, bool result, int index, struct sharding c)
 {
-    if (c.kind != CUT_PART)
+    if (c.kind != SHARD_SPLIT)
         return false;
     if (is_sequence(x, result, index, c))
-        return cut_ring(x, c);
+        return shard_ring(x, c);
     bool forward = x->n->op == IR_attention || x->n->op == IR_attention_lse;
     int tensors = forward ? 3 : 6;
     int axis = !result && index >= tensors ? c.axis + 4 - in_type(x, index)->rank : c.axis;
