@@ -24,6 +24,6 @@ void grad_rule_all_reduce(struct grad *g, struct ir_node *n)
                      IR_ATTRS(ir_attr_s(IR_ATTR_group, ir_get_s(n, IR_ATTR_group, "world")),
                               ir_attr_s(IR_ATTR_mode, mode), ir_attr_f(IR_ATTR_scale, ir_get_f(n, IR_ATTR_scale, 1)),
                               ir_attr_types(IR_ATTR_types, 1, &d->type)));
-        grad_give(g, n, i, back ? back->out[0] : NULL);
+        grad_accumulate(g, n, i, back ? back->out[0] : NULL);
     }
 }

@@ -41,10 +41,10 @@ static void by_b(struct grad *g, struct ir_node *n, struct ir_value *d)
         if (b->type->rank == 2)
             grad_add_cotangent(g, b, p);
         else
-            grad_give(g, n, 1, ir_matmul(g->b, p.v, p.w, true, false, dt));
+            grad_accumulate(g, n, 1, ir_matmul(g->b, p.v, p.w, true, false, dt));
         return;
     }
-    grad_give(g, n, 1, tb ? ir_matmul(g->b, d, a, true, ta, dt) : ir_matmul(g->b, a, d, !ta, false, dt));
+    grad_accumulate(g, n, 1, tb ? ir_matmul(g->b, d, a, true, ta, dt) : ir_matmul(g->b, a, d, !ta, false, dt));
 }
 
 void grad_rule_matmul(struct grad *g, struct ir_node *n)
@@ -56,7 +56,7 @@ void grad_rule_matmul(struct grad *g, struct ir_node *n)
     if (!d)
         return;
     if (grad_wants(g, n, 0))
-        grad_give(g, n, 0, ta ? ir_matmul(g->b, b, d, tb, true, dt) : ir_matmul(g->b, d, b, false, !tb, dt));
+        grad_accumulate(g, n, 0, ta ? ir_matmul(g->b, b, d, tb, true, dt) : ir_matmul(g->b, d, b, false, !tb, dt));
     if (grad_wants(g, n, 1))
         by_b(g, n, d);
 }
@@ -107,13 +107,13 @@ static struct ir_value *scores(const struct attention *a)
 }
 
 /* [b, g, r or 1, t, d] summed over the heads that share it, as operand i. */
-static void give_heads(const struct attention *a, int i, struct ir_value *v)
+static void accumulate_heads(const struct attention *a, int i, struct ir_value *v)
 {
     struct grad *g = a->g;
     ir_type t = a->n->in[i].value->type;
     if (v && i > 0 && !ir_is_value(a->repeat, 1))
         v = grad_reduce(g, IR_reduce_sum, v, 1u << 2, true);
-    grad_give(g, a->n, i, v ? ir_reshape_to(g->b, v, t->rank, t->dim) : NULL);
+    grad_accumulate(g, a->n, i, v ? ir_reshape_to(g->b, v, t->rank, t->dim) : NULL);
 }
 
 /* p (dp - delta), the scores' gradient before the scale: dp = d v', and delta, the sum over t of dp p, is the sum over
@@ -128,13 +128,13 @@ static struct ir_value *score_gradient(const struct attention *a, struct ir_valu
 }
 
 /* ds to the mask: its gradient before the scale, [b, g, r, s, t] -> [b, h, s, t]. */
-static void give_mask(const struct attention *a, struct ir_value *ds)
+static void accumulate_mask(const struct attention *a, struct ir_value *ds)
 {
     if (!ds)
         return;
     const ir_expr *s = ds->type->dim;
     ir_expr dims[4] = {s[0], a->q->type->dim[1], s[3], s[4]};
-    grad_give(a->g, a->n, 3, ir_reshape_to(a->g->b, ds, 4, dims));
+    grad_accumulate(a->g, a->n, 3, ir_reshape_to(a->g->b, ds, 4, dims));
 }
 
 /* -- By kernels of their own */
@@ -147,7 +147,7 @@ static void give_mask_by(const struct attention *a, struct ir_value *lse)
     ir_expr dims[5] = {t->dim[0], a->groups, a->repeat, t->dim[2], ir_const(a->g->ctx, 1)};
     struct ir_value *s = scores(a), *l = ir_cast_to(b, ir_reshape_to(b, lse, 5, dims), a->wide);
     struct ir_value *d = grouped(a, a->d, false);
-    give_mask(a, score_gradient(a, attention_weights(b, s, l), d));
+    accumulate_mask(a, score_gradient(a, attention_weights(b, s, l), d));
 }
 
 /*
@@ -177,7 +177,7 @@ static void by_kernels(struct attention *a, struct ir_value *lse)
     struct ir_value *by[3] = {NULL};
     attention_gradients(g->b, &parts, wanted, by);
     for (int i = 0; i < 3; i++)
-        grad_give(g, a->n, i, by[i]);
+        grad_accumulate(g, a->n, i, by[i]);
 }
 
 void grad_rule_attention(struct grad *g, struct ir_node *n)
@@ -211,17 +211,17 @@ void grad_rule_attention(struct grad *g, struct ir_node *n)
     struct ir_value *p = attention_softmax(g->b, scores(&a), a.mask || a.causal ? 1.0e-37 : 0);
     struct ir_value *d = grouped(&a, a.d, false);
     if (grad_wants(g, n, 2))
-        give_heads(&a, 2, ir_matmul(g->b, ir_cast_to(g->b, p, a.dt), d, true, false, a.wide));
+        accumulate_heads(&a, 2, ir_matmul(g->b, ir_cast_to(g->b, p, a.dt), d, true, false, a.wide));
     if (!grad_wants(g, n, 0) && !grad_wants(g, n, 1) && !grad_wants(g, n, 3))
         return;
     struct ir_value *ds = score_gradient(&a, p, d);
     if (grad_wants(g, n, 3))
-        give_mask(&a, ds);
+        accumulate_mask(&a, ds);
     if (MUTANT(3, a.scale != 1, false) && ds)
         ds = ir_binary(g->b, IR_mul, ds, ir_constant_f(g->b, a.wide, a.scale));
     ds = ir_cast_to(g->b, ds, a.dt);
     if (grad_wants(g, n, 0))
-        give_heads(&a, 0, ir_matmul(g->b, ds, grouped(&a, a.k, true), false, false, a.wide));
+        accumulate_heads(&a, 0, ir_matmul(g->b, ds, grouped(&a, a.k, true), false, false, a.wide));
     if (grad_wants(g, n, 1))
-        give_heads(&a, 1, ir_matmul(g->b, ds, grouped(&a, a.q, false), true, false, a.wide));
+        accumulate_heads(&a, 1, ir_matmul(g->b, ds, grouped(&a, a.q, false), true, false, a.wide));
 }

@@ -57,7 +57,7 @@ static void fill_region(struct grad *g, struct ir_node *n, int r, struct ir_node
     grad_mark(sub, inner.block, NULL);
     struct ir_node *last = inner.block->last;
     for (int k = 0; k < n->nout; k++)
-        grad_give_value(sub, results[k], d[k]);
+        grad_accumulate_value(sub, results[k], d[k]);
     grad_sweep(sub, inner.block, last);
     for (int i = 0; i < captures->at.n; i++) {
         yields[i] = grad_total(sub, captures->at.at[i]);
@@ -84,5 +84,5 @@ void grad_rule_if(struct grad *g, struct ir_node *n)
     for (int r = 0; r < n->nregions; r++)
         fill_region(g, n, r, made, &captures, d);
     for (int i = 0; i < count; i++)
-        grad_give_value(g, captures.at.at[i], made->out[i]);
+        grad_accumulate_value(g, captures.at.at[i], made->out[i]);
 }

@@ -113,7 +113,8 @@ void grad_dft(struct grad *g, struct ir_node *n)
     struct transform f = {
         .axis = (int)axis, .inverse = ir_user_i(n, "inverse", 0) != 0, .onesided = ir_user_i(n, "onesided", 0) != 0};
     f.length = f.inverse || !f.onesided ? d->type->dim[axis] : size_of(g, grad_in(n, 1), t->dim[axis]);
-    grad_give(g, n, 0, kept_parts(g, resized(g, by_operand(g, d, &f), f.axis, t->dim[axis]), t->dim[t->rank - 1]));
+    grad_accumulate(g, n, 0,
+                    kept_parts(g, resized(g, by_operand(g, d, &f), f.axis, t->dim[axis]), t->dim[t->rank - 1]));
 }
 
 /* (signal[b, length, 1 or 2] or [b, length], step, window?, frame length?) onesided -> [b, frames, bins, 2]: by signal
@@ -143,7 +144,7 @@ void grad_stft(struct grad *g, struct ir_node *n)
         struct ir_value *read = ir_gather(g->b, x, index, 1);
         struct ir_value *sum =
             grad_reduce(g, IR_reduce_sum, ir_binary(g->b, IR_mul, y, read), t->rank == 3 ? 11 : 3, false);
-        grad_give(g, n, 2, resized(g, sum, 0, window->type->dim[0]));
+        grad_accumulate(g, n, 2, resized(g, sum, 0, window->type->dim[0]));
     }
     if (window) {
         ir_expr along[2] = {f.length, one};
@@ -151,5 +152,5 @@ void grad_stft(struct grad *g, struct ir_node *n)
         y = ir_binary(g->b, IR_mul, y, window);
     }
     if (grad_wants(g, n, 0))
-        grad_give(g, n, 0, grad_put(g, t, 1, index, y));
+        grad_accumulate(g, n, 0, grad_put(g, t, 1, index, y));
 }

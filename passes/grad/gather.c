@@ -14,7 +14,7 @@ void grad_rule_gather(struct grad *g, struct ir_node *n)
     ir_expr dims[TCC_MAX_RANK];
 
     if (!d || index->type->rank) {
-        grad_give(g, n, 0, d ? grad_put(g, x->type, axis, index, d) : NULL);
+        grad_accumulate(g, n, 0, d ? grad_put(g, x->type, axis, index, d) : NULL);
         return;
     }
     if (constant) { /* one element: a slice without its axis */
@@ -70,10 +70,10 @@ void grad_rule_gather_elements(struct grad *g, struct ir_node *n)
     int axis = (int)ir_get_i(n, IR_ATTR_axis, 0);
     if (!d)
         return;
-    grad_give(g, n, 0,
-              one_each(g, t, index->type, axis)
-                  ? one_hot(g, t, axis, index, d)
-                  : scatter(g, IR_scatter_elements, grad_full(g, t, 0), index, d, axis, "add"));
+    grad_accumulate(g, n, 0,
+                    one_each(g, t, index->type, axis)
+                        ? one_hot(g, t, axis, index, d)
+                        : scatter(g, IR_scatter_elements, grad_full(g, t, 0), index, d, axis, "add"));
 }
 
 /* Index tuples with the batch axes' places in front. */
@@ -97,7 +97,7 @@ void grad_rule_gather_nd(struct grad *g, struct ir_node *n)
     int batch = (int)ir_get_i(n, IR_ATTR_batch_dims, 0);
     if (d) {
         struct ir_value *index = with_batch(g, n->in[1].value, batch);
-        grad_give(g, n, 0, scatter(g, IR_scatter_nd, grad_full(g, t, 0), index, d, 0, "add"));
+        grad_accumulate(g, n, 0, scatter(g, IR_scatter_nd, grad_full(g, t, 0), index, d, 0, "add"));
     }
 }
 
@@ -129,11 +129,11 @@ static void replaced(const struct scatter *s)
 {
     struct grad *g = s->g;
     ir_type u = s->updates->type;
-    grad_give(g, s->n, 0, grad_wants(g, s->n, 0) ? put(s, s->d, grad_full(g, u, 0), "none") : NULL);
+    grad_accumulate(g, s->n, 0, grad_wants(g, s->n, 0) ? put(s, s->d, grad_full(g, u, 0), "none") : NULL);
     if (!grad_wants(g, s->n, 2))
         return;
     if (s->n->op == IR_scatter_nd) {
-        grad_give(g, s->n, 2, taken(s, s->d));
+        grad_accumulate(g, s->n, 2, taken(s, s->d));
         return;
     }
     ir_expr size = ir_num_elements(g->ctx, u);
@@ -142,16 +142,16 @@ static void replaced(const struct scatter *s)
     struct ir_value *none = ir_expand_to(g->b, ir_constant_i(g->b, TCC_I64, -1), at->rank, at->dim);
     struct ir_value *last = ir_binary(g->b, IR_eq, taken(s, put(s, none, numbers, "none")), numbers);
     struct ir_value *zero = ir_constant_f(g->b, (enum tcc_dtype)u->dtype, 0);
-    grad_give(g, s->n, 2, ir_select(g->b, last, taken(s, s->d), zero));
+    grad_accumulate(g, s->n, 2, ir_select(g->b, last, taken(s, s->d), zero));
 }
 
 static void multiplied(const struct scatter *s)
 {
     struct grad *g = s->g;
     if (grad_wants(g, s->n, 0))
-        grad_give(g, s->n, 0, put(s, s->d, s->updates, "mul"));
+        grad_accumulate(g, s->n, 0, put(s, s->d, s->updates, "mul"));
     if (grad_wants(g, s->n, 2))
-        grad_give(g, s->n, 2, ir_binary(g->b, IR_div, taken(s, ir_binary(g->b, IR_mul, s->d, s->r)), s->updates));
+        grad_accumulate(g, s->n, 2, ir_binary(g->b, IR_div, taken(s, ir_binary(g->b, IR_mul, s->d, s->r)), s->updates));
 }
 
 /* min, max: x and the updates that equal the result share its gradient evenly. */
@@ -166,9 +166,9 @@ static void extreme(const struct scatter *s)
     struct ir_value *count = put(s, ir_cast_to(g->b, kept, dt), won_cast, "add");
     struct ir_value *share = ir_binary(g->b, IR_div, s->d, count);
     if (grad_wants(g, s->n, 0))
-        grad_give(g, s->n, 0, ir_select(g->b, kept, share, zero));
+        grad_accumulate(g, s->n, 0, ir_select(g->b, kept, share, zero));
     if (grad_wants(g, s->n, 2))
-        grad_give(g, s->n, 2, ir_select(g->b, won, taken(s, share), zero));
+        grad_accumulate(g, s->n, 2, ir_select(g->b, won, taken(s, share), zero));
 }
 
 void grad_rule_scatter(struct grad *g, struct ir_node *n)
@@ -187,8 +187,8 @@ void grad_rule_scatter(struct grad *g, struct ir_node *n)
     if (!strcmp(mode, "none")) {
         replaced(&s);
     } else if (!strcmp(mode, "add")) {
-        grad_give(g, n, 0, s.d);
-        grad_give(g, n, 2, grad_wants(g, n, 2) ? taken(&s, s.d) : NULL);
+        grad_accumulate(g, n, 0, s.d);
+        grad_accumulate(g, n, 2, grad_wants(g, n, 2) ? taken(&s, s.d) : NULL);
     } else if (!strcmp(mode, "mul")) {
         multiplied(&s);
     } else {
@@ -200,7 +200,7 @@ void grad_rule_topk(struct grad *g, struct ir_node *n)
 {
     struct ir_value *d = grad_out(g, n, 0);
     if (d)
-        grad_give(g, n, 0,
-                  scatter(g, IR_scatter_elements, grad_full(g, n->in[0].value->type, 0), n->out[1], d,
-                          ir_get_i(n, IR_ATTR_axis, 0), "add"));
+        grad_accumulate(g, n, 0,
+                        scatter(g, IR_scatter_elements, grad_full(g, n->in[0].value->type, 0), n->out[1], d,
+                                ir_get_i(n, IR_ATTR_axis, 0), "add"));
 }

@@ -124,15 +124,15 @@ void grad_add_cotangent(struct grad *g, struct ir_value *to, struct cotangent pa
         VEC_PUSH(g->ctx, g->sums[to->id].parts, part);
 }
 
-void grad_give_value(struct grad *g, struct ir_value *to, struct ir_value *v)
+void grad_accumulate_value(struct grad *g, struct ir_value *to, struct ir_value *v)
 {
     if (grad_wants_value(g, to))
         grad_add_cotangent(g, to, (struct cotangent){.form = GRAD_WHOLE, .v = grad_fit(g, v, to->type)});
 }
 
-void grad_give(struct grad *g, struct ir_node *n, int i, struct ir_value *v)
+void grad_accumulate(struct grad *g, struct ir_node *n, int i, struct ir_value *v)
 {
-    grad_give_value(g, grad_in(n, i), v);
+    grad_accumulate_value(g, grad_in(n, i), v);
 }
 
 struct ir_value *grad_out(struct grad *g, struct ir_node *n, int k)
@@ -339,7 +339,7 @@ bool grad_build(struct ir_builder *b, int ny, struct ir_value *const *ys, struct
     grad_mark(g, b->block, b->before);
     for (int i = 0; i < ny; i++)
         if (grad_wants_value(g, ys[i]))
-            grad_give_value(g, ys[i], seeds && seeds[i] ? seeds[i] : grad_full(g, ys[i]->type, 1));
+            grad_accumulate_value(g, ys[i], seeds && seeds[i] ? seeds[i] : grad_full(g, ys[i]->type, 1));
     grad_sweep(g, b->block, last);
     for (int j = 0; j < nx; j++)
         grads[j] = g->failed ? NULL : grad_total(g, xs[j]);

@@ -3,9 +3,9 @@
  * Private to the gradient pass (grad*.c): what the rules share.
  *
  * A sweep goes over one block's nodes from the last to the first. A rule asks for the gradient of its node's results
- * (grad_out) and gives contributions to its operands (grad_give...), which are summed when the sweep reaches the node
- * that made them. Contributions are kept apart until then, in a form that says where they come from: slices that tile
- * their operand become one concat, and a loop's gradient sums products outside of the loop.
+ * (grad_out) and adds contributions to its operands' (grad_accumulate...), which are summed when the sweep reaches the
+ * node that made them. Contributions are kept apart until then, in a form that says where they come from: slices that
+ * tile their operand become one concat, and a loop's gradient sums products outside of the loop.
  */
 #ifndef TCC_PASSES_GRAD_GRAD_INT_H
 #define TCC_PASSES_GRAD_GRAD_INT_H
@@ -52,8 +52,8 @@ struct ir_value *grad_out(struct grad *g, struct ir_node *n, int k);
 /* The whole gradient of a value, NULL where there is none. */
 struct ir_value *grad_total(struct grad *g, struct ir_value *v);
 /* Contributions. v is summed over broadcast axes and cast to the operand's type; NULL is ignored. */
-void grad_give(struct grad *g, struct ir_node *n, int i, struct ir_value *v);
-void grad_give_value(struct grad *g, struct ir_value *to, struct ir_value *v);
+void grad_accumulate(struct grad *g, struct ir_node *n, int i, struct ir_value *v);
+void grad_accumulate_value(struct grad *g, struct ir_value *to, struct ir_value *v);
 void grad_add_cotangent(struct grad *g, struct ir_value *to, struct cotangent part);
 /* Reports "no gradient": the node and why. */
 void grad_fail(struct grad *g, const struct ir_node *n, const char *format, ...) __attribute__((format(printf, 3, 4)));

@@ -18,10 +18,10 @@ void grad_topk(struct grad *g, struct ir_node *n)
     if (!d)
         return;
     struct ir_value *in[] = {grad_full(g, x->type, 0), n->out[1], d};
-    grad_give(g, n, 0,
-              ir_build1(g->b, IR_scatter_elements, 3, in,
-                        IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis < 0 ? axis + x->type->rank : axis),
-                                 ir_attr_s(IR_ATTR_mode, "add"))));
+    grad_accumulate(g, n, 0,
+                    ir_build1(g->b, IR_scatter_elements, 3, in,
+                              IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis < 0 ? axis + x->type->rank : axis),
+                                       ir_attr_s(IR_ATTR_mode, "add"))));
 }
 
 /* -- resize, upsample ------------------------------------------------------------------------------ */
@@ -142,7 +142,7 @@ void grad_resample(struct grad *g, struct ir_node *n)
         d = last && m ? ir_matmul(g->b, last, m, false, true, (enum tcc_dtype)t->dtype) : NULL;
         d = grad_move_axis(g, d, t->rank - 1, 1, a);
     }
-    grad_give(g, n, 0, d);
+    grad_accumulate(g, n, 0, d);
 }
 
 /* -- Ops whose results are elements of their first operand, each at one place, or 0 -------------------- */
@@ -181,7 +181,7 @@ void grad_moved(struct grad *g, struct ir_node *n)
                                   ir_reshape_to(g->b, d, 1, &size)};
     struct ir_value *sums = ir_build1(g->b, IR_scatter_nd, 3, scatter, IR_ATTRS(ir_attr_s(IR_ATTR_mode, "add")));
     sums = ir_slice_axis(g->b, sums, 0, ir_const(g->ctx, 1), count);
-    grad_give(g, n, 0, sums ? ir_reshape_to(g->b, sums, t->rank, t->dim) : NULL);
+    grad_accumulate(g, n, 0, sums ? ir_reshape_to(g->b, sums, t->rank, t->dim) : NULL);
 }
 
 /* -- Means over regions ------------------------------------------------------------------------------ */
@@ -198,14 +198,14 @@ void grad_roialign(struct grad *g, struct ir_node *n)
     struct ir_attr *attrs = attrs_of(g, n, "roialign_grad", 1, &in[3]->type);
     struct ir_node *made = ir_build_typed(g->b, IR_lib, 4, in, attrs, 1, &in[3]->type);
     if (made)
-        grad_give(g, n, 0, made->out[0]);
+        grad_accumulate(g, n, 0, made->out[0]);
 }
 
 void grad_check(struct grad *g, struct ir_node *n)
 {
     struct ir_value *d = grad_out(g, n, 0);
     if (d)
-        grad_give(g, n, 0, d);
+        grad_accumulate(g, n, 0, d);
 }
 
 /* -- By name --------------------------------------------------------------------------------------- */
@@ -301,7 +301,7 @@ static void custom(struct grad *g, struct ir_node *n, const char *name)
     struct ir_node *made = ir_build_typed(g->b, IR_lib, nin, in, attrs, nout, results);
     for (int i = 0, k = 0; made && i < n->nin; i++)
         if (in[i] && tcc_is_float((enum tcc_dtype)in[i]->type->dtype))
-            grad_give(g, n, i, made->out[k++]);
+            grad_accumulate(g, n, i, made->out[k++]);
 }
 
 void grad_rule_lib(struct grad *g, struct ir_node *n)

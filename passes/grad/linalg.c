@@ -130,7 +130,7 @@ void grad_det(struct grad *g, struct ir_node *n)
     struct ir_value *d = grad_out(g, n, 0);
     if (d) {
         struct ir_value *each_product = each(g, ir_binary(g->b, IR_mul, d, n->out[0]));
-        grad_give(g, n, 0, ir_binary(g->b, IR_mul, turned(g, inverse_of(g, n->in[0].value)), each_product));
+        grad_accumulate(g, n, 0, ir_binary(g->b, IR_mul, turned(g, inverse_of(g, n->in[0].value)), each_product));
     }
 }
 
@@ -139,7 +139,7 @@ void grad_slogdet(struct grad *g, struct ir_node *n)
     struct ir_value *d = grad_out(g, n, 1);
     if (d) {
         struct ir_value *each_d = each(g, d);
-        grad_give(g, n, 0, ir_binary(g->b, IR_mul, turned(g, inverse_of(g, n->in[0].value)), each_d));
+        grad_accumulate(g, n, 0, ir_binary(g->b, IR_mul, turned(g, inverse_of(g, n->in[0].value)), each_d));
     }
 }
 
@@ -148,7 +148,7 @@ void grad_inverse(struct grad *g, struct ir_node *n)
 {
     struct ir_value *d = grad_out(g, n, 0), *y = n->out[0];
     if (d)
-        grad_give(g, n, 0, ir_unary(g->b, IR_neg, times(g, times(g, y, true, d, false), false, y, true)));
+        grad_accumulate(g, n, 0, ir_unary(g->b, IR_neg, times(g, times(g, y, true, d, false), false, y, true)));
 }
 
 /* Golub and Pereyra's: of three terms, two vanish where x has full rank. */
@@ -165,7 +165,7 @@ void grad_pinv(struct grad *g, struct ir_node *n)
     struct ir_value *other = times(g, times(g, turned(g, d), false, y, false), false, x, false);
     struct ir_value *left = minus(g, turned(g, d), other);
     struct ir_value *three = times(g, times(g, y, true, y, false), false, left, false);
-    grad_give(g, n, 0, minus(g, plus(g, two, three), one));
+    grad_accumulate(g, n, 0, minus(g, plus(g, two, three), one));
 }
 
 /* -- Solutions ------------------------------------------------------------------------------------- */
@@ -188,9 +188,9 @@ void grad_solve(struct grad *g, struct ir_node *n)
     struct ir_value *side = grad_library(g, "solve", 2, (struct ir_value *[]){n->in[0].value, d}, d->type,
                                          IR_ATTRS(ir_attr_user_i("left", ir_user_i(n, "left", 1)),
                                                   ir_attr_user_i("transposed", !ir_user_i(n, "transposed", 0))));
-    grad_give(g, n, 1, side);
+    grad_accumulate(g, n, 1, side);
     if (grad_wants(g, n, 0))
-        grad_give(g, n, 0, of_matrix(g, n, side));
+        grad_accumulate(g, n, 0, of_matrix(g, n, side));
 }
 
 void grad_triangular_solve(struct grad *g, struct ir_node *n)
@@ -202,9 +202,9 @@ void grad_triangular_solve(struct grad *g, struct ir_node *n)
     struct ir_value *side = by_triangle(g, n->in[0].value, d,
                                         (upper ? UPPER : 0) | (ir_user_i(n, "left", 1) ? 0 : RIGHT) |
                                             (ir_user_i(n, "transposed", 0) ? 0 : TURNED) | (unit ? UNIT : 0));
-    grad_give(g, n, 1, side);
+    grad_accumulate(g, n, 1, side);
     if (grad_wants(g, n, 0))
-        grad_give(g, n, 0, where(g, of_matrix(g, n, side), upper ? IR_ge : IR_le, !unit ? 0 : upper ? 1 : -1, 0));
+        grad_accumulate(g, n, 0, where(g, of_matrix(g, n, side), upper ? IR_ge : IR_le, !unit ? 0 : upper ? 1 : -1, 0));
 }
 
 /* The matrix that brings L's rows into the order of those that were factored. */
@@ -226,13 +226,13 @@ void grad_lu_solve(struct grad *g, struct ir_node *n)
     struct ir_value *side = grad_library(g, "lu_solve", 3, (struct ir_value *[]){lu, pivots, d}, d->type,
                                          IR_ATTRS(ir_attr_user_i("left", ir_user_i(n, "left", 1)),
                                                   ir_attr_user_i("transposed", !ir_user_i(n, "transposed", 0))));
-    grad_give(g, n, 2, side);
+    grad_accumulate(g, n, 2, side);
     if (!grad_wants(g, n, 0))
         return;
     struct ir_value *order = order_of(g, lu, pivots), *z = times(g, order, true, of_matrix(g, n, side), false);
     struct ir_value *u = where(g, lu, IR_ge, 0, 0), *l = unit_lower(g, lu);
     struct ir_value *lower = where(g, times(g, l, true, z, false), IR_ge, 0, 0);
-    grad_give(g, n, 0, plus(g, where(g, times(g, z, false, u, true), IR_lt, 0, 0), lower));
+    grad_accumulate(g, n, 0, plus(g, where(g, times(g, z, false, u, true), IR_lt, 0, 0), lower));
 }
 
 /* -- Factors --------------------------------------------------------------------------------------- */
@@ -249,7 +249,7 @@ void grad_cholesky(struct grad *g, struct ir_node *n)
     struct ir_value *p = times(g, l, true, d, false);
     struct ir_value *upper_turned = turned(g, where(g, p, IR_lt, 0, 0));
     struct ir_value *core = scaled(g, plus(g, where(g, p, IR_le, 0, 0), upper_turned), 0.5);
-    grad_give(g, n, 0, by_triangle(g, l, by_triangle(g, l, core, TURNED), RIGHT));
+    grad_accumulate(g, n, 0, by_triangle(g, l, by_triangle(g, l, core, TURNED), RIGHT));
 }
 
 /* x's first k rows (axis 0) or columns (1) of each matrix. */
@@ -283,7 +283,7 @@ void grad_lu(struct grad *g, struct ir_node *n)
     struct ir_value *side = high ? below : above, *parts[2] = {plus(g, core, first(g, side, longer, k)), NULL};
     parts[1] = ir_slice_axis(g->b, side, axis, k, ir_sub(g->ctx, lu->type->dim[axis], k));
     struct ir_value *v = by_triangle(g, square, ir_concat(g->b, 2, parts, axis), high ? turned_u : turned_l);
-    grad_give(g, n, 0, times(g, order_of(g, lu, n->out[1]), false, v, false));
+    grad_accumulate(g, n, 0, times(g, order_of(g, lu, n->out[1]), false, v, false));
 }
 
 /* Of x = q r, q having as many columns as x. */
@@ -306,7 +306,7 @@ void grad_qr(struct grad *g, struct ir_node *n)
     if (!dq && !dr)
         return;
     if (ir_expr_eq(g->ctx, k, columns(x)) == IR_YES && ir_expr_eq(g->ctx, columns(q), columns(x)) == IR_YES) {
-        grad_give(g, n, 0, of_tall(g, q, r, dq, dr));
+        grad_accumulate(g, n, 0, of_tall(g, q, r, dq, dr));
         return;
     }
     if (ir_expr_eq(g->ctx, k, columns(q)) != IR_YES) {
@@ -324,7 +324,7 @@ void grad_qr(struct grad *g, struct ir_node *n)
         dq = plus_if(g, dq, times(g, beside, false, dr_beside, true));
     struct ir_value *parts[2] = {of_tall(g, q, square, dq, dr_square),
                                  dr_beside ? times(g, q, false, dr_beside, false) : grad_full(g, beside->type, 0)};
-    grad_give(g, n, 0, ir_concat(g->b, 2, parts, last));
+    grad_accumulate(g, n, 0, ir_concat(g->b, 2, parts, last));
 }
 
 /* -- Eigenvalues, singular values -------------------------------------------------------------------- */
@@ -351,13 +351,13 @@ void grad_eigh(struct grad *g, struct ir_node *n)
     struct ir_value *core = dv ? where(g, over_differences(g, times(g, v, true, dv, false), w), IR_ne, 0, 0) : NULL;
     if (!dv) {
         struct ir_value *by = ir_binary(g->b, IR_mul, v, along(g, dw, false));
-        grad_give(g, n, 0, times(g, by, false, v, true));
+        grad_accumulate(g, n, 0, times(g, by, false, v, true));
         return;
     }
     core = dw ? plus(g, core, diagonal(g, dw, v)) : core;
     core = times(g, times(g, v, false, core, false), false, v, true);
     /* Of a matrix that is read as symmetric. */
-    grad_give(g, n, 0, scaled(g, plus(g, core, turned(g, core)), 0.5));
+    grad_accumulate(g, n, 0, scaled(g, plus(g, core, turned(g, core)), 0.5));
 }
 
 /* By the library: the vectors are complex. */
@@ -368,7 +368,7 @@ void grad_eig(struct grad *g, struct ir_node *n)
         return;
     for (int k = 2; k < 4; k++)
         in[k] = in[k] ? in[k] : grad_full(g, n->out[k - 2]->type, 0);
-    grad_give(g, n, 0, grad_library(g, "eig_grad", 4, in, n->in[0].value->type, NULL));
+    grad_accumulate(g, n, 0, grad_library(g, "eig_grad", 4, in, n->in[0].value->type, NULL));
 }
 
 static struct ir_value *skew(struct grad *g, struct ir_value *x)
@@ -391,7 +391,7 @@ void grad_svd(struct grad *g, struct ir_node *n)
     dv = dv ? ir_slice_axis(g->b, dv, rank - 2, zero, k) : NULL;
     struct ir_value *squares = ir_binary(g->b, IR_mul, s, s), *core = NULL, *more = NULL;
     if (ds && !du && !dv) {
-        grad_give(g, n, 0, times(g, ir_binary(g->b, IR_mul, u, along(g, ds, false)), false, v, false));
+        grad_accumulate(g, n, 0, times(g, ir_binary(g->b, IR_mul, u, along(g, ds, false)), false, v, false));
         return;
     }
     if (du) {
@@ -410,7 +410,7 @@ void grad_svd(struct grad *g, struct ir_node *n)
     }
     if (ds)
         core = plus(g, core, diagonal(g, ds, core));
-    grad_give(g, n, 0, plus(g, times(g, times(g, u, false, core, false), false, v, false), more));
+    grad_accumulate(g, n, 0, plus(g, times(g, times(g, u, false, core, false), false, v, false), more));
 }
 
 /* -- Functions ------------------------------------------------------------------------------------- */
@@ -431,5 +431,5 @@ void grad_matrix_exp(struct grad *g, struct ir_node *n)
         return;
     memcpy(dims, all->type->dim, (size_t)rank * sizeof *dims);
     all = grad_library(g, "matrix_exp", 1, &all, all->type, NULL);
-    grad_give(g, n, 0, ir_slice_axis(g->b, ir_slice_axis(g->b, all, rank - 2, zero, m), rank - 1, m, m));
+    grad_accumulate(g, n, 0, ir_slice_axis(g->b, ir_slice_axis(g->b, all, rank - 2, zero, m), rank - 1, m, m));
 }

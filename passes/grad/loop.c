@@ -276,11 +276,11 @@ static void sweep_body(struct loop *l)
     memcpy(sub->active, g->active, g->nvalues * sizeof *sub->active);
     memcpy(sub->hidden, g->hidden, g->nvalues * sizeof *sub->hidden);
     for (int j = 0; j < l->carried.n; j++)
-        grad_give_value(sub, yield->in[1 + l->carried.at[j]].value, l->back->params[2 + j]);
+        grad_accumulate_value(sub, yield->in[1 + l->carried.at[j]].value, l->back->params[2 + j]);
     for (int k = 0; k < l->nscan; k++) {
         struct ir_value *d = grad_out(g, l->n, l->ncarried + k);
         if (d)
-            grad_give_value(sub, yield->in[1 + l->ncarried + k].value, ir_gather(&l->inner, d, l->t, 0));
+            grad_accumulate_value(sub, yield->in[1 + l->ncarried + k].value, ir_gather(&l->inner, d, l->t, 0));
     }
     grad_sweep(sub, l->body, yield);
     g->failed |= sub->failed;
@@ -356,7 +356,7 @@ static struct ir_value *turned(struct grad *g, struct ir_value *v)
     return ir_slice(g->b, v, starts, v->type->dim, steps);
 }
 
-static void give_late(struct loop *l, const struct late *late, struct ir_node *made)
+static void accumulate_late(struct loop *l, const struct late *late, struct ir_node *made)
 {
     struct grad *g = l->g;
     int first = l->yields.n;
@@ -369,7 +369,7 @@ static void give_late(struct loop *l, const struct late *late, struct ir_node *m
     if (MUTANT(16, late->forwards, false))
         v = turned(g, v);
     v = grad_move_axis(g, v, 0, 1, late->part.axis);
-    grad_give_value(g, late->capture, w ? grad_put(g, late->capture->type, late->part.axis, w, v) : v);
+    grad_accumulate_value(g, late->capture, w ? grad_put(g, late->capture->type, late->part.axis, w, v) : v);
 }
 
 /* Which carried values have gradients; false after a diagnostic. */
@@ -431,9 +431,9 @@ void grad_rule_loop(struct grad *g, struct ir_node *n)
     l.start = l.t->def->next;
     connect(&l, l.back);
     for (int j = 0; j < l.carried.n; j++)
-        grad_give(g, n, 2 + l.carried.at[j], made->out[j]);
+        grad_accumulate(g, n, 2 + l.carried.at[j], made->out[j]);
     for (int j = 0; j < l.sums.n; j++)
-        grad_give_value(g, l.sums.at[j], made->out[l.carried.n + j]);
+        grad_accumulate_value(g, l.sums.at[j], made->out[l.carried.n + j]);
     for (int i = 0; i < l.late.n && !g->failed; i++)
-        give_late(&l, &l.late.at[i], made);
+        accumulate_late(&l, &l.late.at[i], made);
 }

@@ -77,7 +77,7 @@ void grad_map(struct grad *g, struct ir_node *n)
             continue;
         const char *text = text_of(n, i);
         if (text && !strcmp(text, "d")) {
-            grad_give(g, n, i, d);
+            grad_accumulate(g, n, i, d);
             continue;
         }
         struct grad_names names = {.x = widen(g, grad_in(n, 0)),
@@ -86,7 +86,7 @@ void grad_map(struct grad *g, struct ir_node *n)
                                    .r = widen(g, n->out[0]),
                                    .d = widen(g, d)};
         if (text && *text)
-            grad_give(g, n, i, grad_expr(g, text, &names, grad_in(n, i)->type));
+            grad_accumulate(g, n, i, grad_expr(g, text, &names, grad_in(n, i)->type));
     }
 }
 
@@ -100,5 +100,5 @@ void grad_rule_cast(struct grad *g, struct ir_node *n)
         grad_add_cotangent(g, n->in[0].value, p);
         return;
     }
-    grad_give(g, n, 0, grad_out(g, n, 0));
+    grad_accumulate(g, n, 0, grad_out(g, n, 0));
 }

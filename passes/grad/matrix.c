@@ -38,7 +38,7 @@ void grad_affine_grid(struct grad *g, struct ir_node *n)
         return;
     ir_expr dims[3] = {d->type->dim[0], points->type->dim[0], d->type->dim[k + 1]};
     d = ir_cast_to(g->b, ir_reshape_to(g->b, d, 3, dims), wide);
-    grad_give(g, n, 0, ir_matmul(g->b, d, points, true, false, wide));
+    grad_accumulate(g, n, 0, ir_matmul(g->b, d, points, true, false, wide));
 }
 
 /* -- col2im ---------------------------------------------------------------------------------------- */
@@ -109,5 +109,5 @@ void grad_col2im(struct grad *g, struct ir_node *n)
     struct ir_value *image = ir_pad(g->b, d, NULL, before, after);
     struct ir_value *in[] = {ir_reshape_to(g->b, image, 3, flat), ir_reshape_to(g->b, places(g, &w), 1, &count)};
     struct ir_value *v = ir_gather(g->b, in[0], in[1], 2);
-    grad_give(g, n, 0, v ? ir_reshape_to(g->b, v, 3, t->dim) : NULL);
+    grad_accumulate(g, n, 0, v ? ir_reshape_to(g->b, v, 3, t->dim) : NULL);
 }

@@ -11,14 +11,14 @@
 
 void grad_rule_same(struct grad *g, struct ir_node *n)
 {
-    grad_give(g, n, 0, grad_out(g, n, 0));
+    grad_accumulate(g, n, 0, grad_out(g, n, 0));
 }
 
 void grad_rule_reshape(struct grad *g, struct ir_node *n)
 {
     ir_type t = n->in[0].value->type;
     struct ir_value *d = grad_out(g, n, 0);
-    grad_give(g, n, 0, d ? ir_reshape_to(g->b, d, t->rank, t->dim) : NULL);
+    grad_accumulate(g, n, 0, d ? ir_reshape_to(g->b, d, t->rank, t->dim) : NULL);
 }
 
 void grad_rule_transpose(struct grad *g, struct ir_node *n)
@@ -33,12 +33,12 @@ void grad_rule_transpose(struct grad *g, struct ir_node *n)
         grad_add_cotangent(g, n->in[0].value, (struct cotangent){.form = GRAD_PRODUCT, .v = p.w, .w = p.v, .to = p.to});
         return;
     }
-    grad_give(g, n, 0, ir_transpose_by(g->b, grad_out(g, n, 0), MUTANT(5, back, perm)));
+    grad_accumulate(g, n, 0, ir_transpose_by(g->b, grad_out(g, n, 0), MUTANT(5, back, perm)));
 }
 
 void grad_rule_expand(struct grad *g, struct ir_node *n)
 {
-    grad_give(g, n, 0, grad_out(g, n, 0));
+    grad_accumulate(g, n, 0, grad_out(g, n, 0));
 }
 
 /* -- slice ----------------------------------------------------------------------------------------- */
@@ -156,7 +156,7 @@ void grad_rule_slice(struct grad *g, struct ir_node *n)
         grad_add_cotangent(g, n->in[0].value,
                            (struct cotangent){.form = GRAD_SLICE, .axis = cut, .start = starts[cut], .v = d});
     else if (d)
-        grad_give(g, n, 0, ir_pad(g->b, d, NULL, starts, behind));
+        grad_accumulate(g, n, 0, ir_pad(g->b, d, NULL, starts, behind));
 }
 
 void grad_rule_concat(struct grad *g, struct ir_node *n)
@@ -167,7 +167,7 @@ void grad_rule_concat(struct grad *g, struct ir_node *n)
     for (int i = 0; i < n->nin && d; i++) {
         ir_expr size = n->in[i].value->type->dim[axis];
         if (grad_wants(g, n, i))
-            grad_give(g, n, i, ir_slice_axis(g->b, d, axis, at, size));
+            grad_accumulate(g, n, i, ir_slice_axis(g->b, d, axis, at, size));
         at = MUTANT(6, ir_add(g->ctx, at, size), at);
     }
 }
@@ -186,7 +186,7 @@ void grad_rule_interleave(struct grad *g, struct ir_node *n)
             r /= (int)s;
         }
         if (grad_wants(g, n, i))
-            grad_give(g, n, i, ir_slice(g->b, d, starts, t->dim, steps));
+            grad_accumulate(g, n, i, ir_slice(g->b, d, starts, t->dim, steps));
     }
 }
 
@@ -198,7 +198,7 @@ static void pad_value(struct grad *g, struct ir_node *n, struct ir_value *d, str
     unsigned all = (1u << d->type->rank) - 1;
     struct ir_value *total = grad_reduce(g, IR_reduce_sum, d, all, false),
                     *inside = grad_reduce(g, IR_reduce_sum, inner, all, false);
-    grad_give(g, n, 1, total && inside ? ir_binary(g->b, IR_sub, total, inside) : NULL);
+    grad_accumulate(g, n, 1, total && inside ? ir_binary(g->b, IR_sub, total, inside) : NULL);
 }
 
 /* i64[out]: where along its axis of `in` elements each of the result's came from. Reflection has period 2 (in - 1). */
@@ -241,13 +241,13 @@ void grad_rule_pad(struct grad *g, struct ir_node *n)
     ir_type t = n->in[0].value->type;
     const char *mode = ir_get_s(n, IR_ATTR_mode, "constant");
     if (d && strcmp(mode, "constant") != 0) {
-        grad_give(g, n, 0, pad_other(g, n, d, mode));
+        grad_accumulate(g, n, 0, pad_other(g, n, d, mode));
         return;
     }
     for (int i = 0; i < t->rank && inner; i++)
         if (inner->type->dim[i] != t->dim[i])
             inner = ir_slice_axis(g->b, inner, i, ir_attr(n, IR_ATTR_before)->exprs[i], t->dim[i]);
-    grad_give(g, n, 0, inner);
+    grad_accumulate(g, n, 0, inner);
     if (d && inner && grad_wants(g, n, 1))
         pad_value(g, n, d, inner);
 }

@@ -8,7 +8,7 @@
 
 void grad_rule_reduce_sum(struct grad *g, struct ir_node *n)
 {
-    grad_give(g, n, 0, grad_keep(g, n, grad_out(g, n, 0)));
+    grad_accumulate(g, n, 0, grad_keep(g, n, grad_out(g, n, 0)));
 }
 
 /* Equal extremes share the gradient evenly. */
@@ -22,7 +22,7 @@ void grad_rule_reduce_extreme(struct grad *g, struct ir_node *n)
     struct ir_value *count = grad_reduce(g, IR_reduce_sum, ir_cast_to(g->b, mask, wide), grad_axes(n), true);
     struct ir_value *divisor = MUTANT(8, count, ir_constant_f(g->b, wide, 1));
     struct ir_value *share = ir_binary(g->b, IR_div, ir_cast_to(g->b, d, wide), divisor);
-    grad_give(g, n, 0, ir_select(g->b, mask, share, ir_constant_f(g->b, wide, 0)));
+    grad_accumulate(g, n, 0, ir_select(g->b, mask, share, ir_constant_f(g->b, wide, 0)));
 }
 
 static struct ir_value *cumulate(struct grad *g, enum ir_op op, struct ir_value *x, int axis, bool exclusive,
@@ -47,7 +47,7 @@ void grad_rule_reduce_prod(struct grad *g, struct ir_node *n)
     int kept = 0, rank = 0;
 
     if (!d || !axes) {
-        grad_give(g, n, 0, d);
+        grad_accumulate(g, n, 0, d);
         return;
     }
     ir_expr size = ir_const(g->ctx, 1);
@@ -70,15 +70,15 @@ void grad_rule_reduce_prod(struct grad *g, struct ir_node *n)
     struct ir_value *others =
         ir_binary(g->b, IR_mul, cumulate(g, IR_cumprod, rows, kept, true, false), products_behind);
     others = ir_transpose_by(g->b, ir_reshape_to(g->b, others, rank, moved), back);
-    grad_give(g, n, 0, ir_binary(g->b, IR_mul, d, others));
+    grad_accumulate(g, n, 0, ir_binary(g->b, IR_mul, d, others));
 }
 
 void grad_rule_cumsum(struct grad *g, struct ir_node *n)
 {
     bool exclusive = ir_get_i(n, IR_ATTR_exclusive, 0), reverse = ir_get_i(n, IR_ATTR_reverse, 0);
-    grad_give(g, n, 0,
-              cumulate(g, IR_cumsum, grad_out(g, n, 0), (int)ir_get_i(n, IR_ATTR_axis, 0), exclusive,
-                       MUTANT(9, !reverse, reverse)));
+    grad_accumulate(g, n, 0,
+                    cumulate(g, IR_cumsum, grad_out(g, n, 0), (int)ir_get_i(n, IR_ATTR_axis, 0), exclusive,
+                             MUTANT(9, !reverse, reverse)));
 }
 
 /*
@@ -114,5 +114,6 @@ void grad_rule_cumprod(struct grad *g, struct ir_node *n)
     struct ir_value *holds = ir_binary(g->b, exclusive ? IR_lt : IR_le, reverse ? i : k, reverse ? k : i);
     struct ir_value *zero = ir_constant_f(g->b, dt, 0);
     struct ir_value *terms = ir_select(g->b, holds, ir_binary(g->b, IR_mul, drow, products), zero);
-    grad_give(g, n, 0, grad_move_axis(g, grad_reduce(g, IR_reduce_sum, terms, 1u << rank, false), rank - 1, 1, axis));
+    grad_accumulate(g, n, 0,
+                    grad_move_axis(g, grad_reduce(g, IR_reduce_sum, terms, 1u << rank, false), rank - 1, 1, axis));
 }

@@ -168,9 +168,9 @@ void grad_grid_sample(struct grad *g, struct ir_node *n)
     for (int i = 0; i < 2; i++)
         sub->active[ends[i]->id] = sub->is_leaf[ends[i]->id] = grad_wants_value(g, ends[i]);
     grad_mark(sub, g->b->block, g->b->before);
-    grad_give_value(sub, y, ir_reshape_to(g->b, d, 3, out));
+    grad_accumulate_value(sub, y, ir_reshape_to(g->b, d, 3, out));
     grad_sweep(sub, g->b->block, y->def);
     g->failed |= sub->failed;
     for (int i = 0; i < 2; i++)
-        grad_give(g, n, i, grad_total(sub, ends[i]));
+        grad_accumulate(g, n, i, grad_total(sub, ends[i]));
 }

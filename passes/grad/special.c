@@ -32,7 +32,7 @@ static void one(struct grad *g, struct ir_node *n, const struct rule *rule)
     struct grad_names v = {.x = n->in[0].value, .r = n->out[0], .d = grad_out(g, n, 0)};
     if (rule->with)
         v.z = call(g, rule->with, *rule->of ? grad_expr(g, rule->of, &v, NULL) : v.x, NULL);
-    grad_give(g, n, 0, grad_expr(g, rule->text, &v, NULL));
+    grad_accumulate(g, n, 0, grad_expr(g, rule->text, &v, NULL));
 }
 
 /* The m-th derivative of digamma, m a value: its next one. */
@@ -61,7 +61,7 @@ static void two(struct grad *g, struct ir_node *n, const char *function)
         text =
             strcmp(function, "igamma") ? "-(d * exp((x - 1) * log(y) - y - z))" : "d * exp((x - 1) * log(y) - y - z)";
     }
-    grad_give(g, n, 1, grad_expr(g, text, &v, NULL));
+    grad_accumulate(g, n, 1, grad_expr(g, text, &v, NULL));
 }
 
 void grad_special(struct grad *g, struct ir_node *n)
@@ -75,7 +75,7 @@ void grad_special(struct grad *g, struct ir_node *n)
         return;
     }
     if (!strcmp(function, "digamma")) {
-        grad_give(g, n, 0, ir_binary(g->b, IR_mul, d, next_polygamma(g, NULL, x)));
+        grad_accumulate(g, n, 0, ir_binary(g->b, IR_mul, d, next_polygamma(g, NULL, x)));
         return;
     }
     for (size_t k = 0; k < sizeof rules / sizeof *rules; k++)

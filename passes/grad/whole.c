@@ -80,11 +80,11 @@ static struct ir_node *softmax_sum(struct grad *g, struct ir_node *n, struct ir_
     return sum;
 }
 
-static void give_softmax(struct grad *g, struct ir_value *x, struct ir_node *n, unsigned axes)
+static void accumulate_softmax(struct grad *g, struct ir_value *x, struct ir_node *n, unsigned axes)
 {
     struct ir_value *d = grad_out(g, n, 0), *r = n->out[0];
     struct ir_value *inner = grad_reduce(g, IR_reduce_sum, ir_binary(g->b, IR_mul, d, r), axes, true);
-    grad_give_value(g, x, ir_binary(g->b, IR_mul, r, ir_binary(g->b, IR_sub, d, inner)));
+    grad_accumulate_value(g, x, ir_binary(g->b, IR_mul, r, ir_binary(g->b, IR_sub, d, inner)));
 }
 
 static bool softmax(struct grad *g, struct ir_node *n)
@@ -92,7 +92,7 @@ static bool softmax(struct grad *g, struct ir_node *n)
     struct ir_value *x;
     struct ir_node *sum = softmax_sum(g, n, &x);
     if (sum)
-        give_softmax(g, x, n, grad_axes(sum));
+        accumulate_softmax(g, x, n, grad_axes(sum));
     return sum != NULL;
 }
 
@@ -108,7 +108,7 @@ static bool safe_softmax(struct grad *g, struct ir_node *n)
     bool nan = c->def && c->def->op == IR_isnan && c->def->in[0].value == div->out[0];
     if (!nan && !constant_along(c, n->out[0]->type, grad_axes(sum)))
         return false;
-    give_softmax(g, x, n, grad_axes(sum));
+    accumulate_softmax(g, x, n, grad_axes(sum));
     return true;
 }
 
@@ -125,7 +125,7 @@ static bool log_softmax(struct grad *g, struct ir_node *n)
     struct ir_value *d = grad_out(g, n, 0);
     struct ir_value *inner = grad_reduce(g, IR_reduce_sum, d, axes, true);
     struct ir_value *p = ir_unary(g->b, IR_exp, n->out[0]);
-    grad_give_value(g, unshifted(g, s, axes), ir_binary(g->b, IR_sub, d, ir_binary(g->b, IR_mul, p, inner)));
+    grad_accumulate_value(g, unshifted(g, s, axes), ir_binary(g->b, IR_sub, d, ir_binary(g->b, IR_mul, p, inner)));
     return true;
 }
 
@@ -140,7 +140,7 @@ static bool log_sum_exp(struct grad *g, struct ir_node *n)
     if (!kept(g, n->out[0], x->type, grad_axes(sum)) || n->out[0]->type != log->out[0]->type)
         return false;
     struct ir_value *p = ir_unary(g->b, IR_exp, ir_binary(g->b, IR_sub, x, n->out[0]));
-    grad_give_value(g, x, ir_binary(g->b, IR_mul, d, p));
+    grad_accumulate_value(g, x, ir_binary(g->b, IR_mul, d, p));
     return true;
 }
 
@@ -195,7 +195,7 @@ static bool variance(struct grad *g, struct ir_node *n)
         return false;
     struct ir_value *d = grad_out(g, n, 0);
     d = ir_binary(g->b, n->op, MUTANT(15, ir_binary(g->b, IR_add, d, d), d), n->in[1].value);
-    grad_give_value(g, x, ir_binary(g->b, IR_mul, sub->out[0], grad_keep(g, sum, d)));
+    grad_accumulate_value(g, x, ir_binary(g->b, IR_mul, sub->out[0], grad_keep(g, sum, d)));
     return true;
 }
 

@@ -83,10 +83,10 @@ static struct ir_value *convolved(struct grad *g, const struct ir_node *n, struc
 }
 
 /* To the bias: the sum over all but channels. */
-static void give_bias(struct grad *g, struct ir_node *n, struct ir_value *d)
+static void accumulate_bias(struct grad *g, struct ir_node *n, struct ir_value *d)
 {
     if (grad_wants(g, n, 2))
-        grad_give(g, n, 2, grad_reduce(g, IR_reduce_sum, d, ((1u << d->type->rank) - 1) & ~2u, false));
+        grad_accumulate(g, n, 2, grad_reduce(g, IR_reduce_sum, d, ((1u << d->type->rank) - 1) & ~2u, false));
 }
 
 void grad_rule_conv(struct grad *g, struct ir_node *n)
@@ -94,12 +94,12 @@ void grad_rule_conv(struct grad *g, struct ir_node *n)
     struct ir_value *x = n->in[0].value, *w = n->in[1].value, *d = grad_out(g, n, 0);
     if (!d)
         return;
-    give_bias(g, n, d);
+    accumulate_bias(g, n, d);
     d = ir_cast_to(g->b, d, (enum tcc_dtype)x->type->dtype);
     if (grad_wants(g, n, 0))
-        grad_give(g, n, 0, windowed(g, IR_conv_transpose, n, d, w, x->type));
+        grad_accumulate(g, n, 0, windowed(g, IR_conv_transpose, n, d, w, x->type));
     if (grad_wants(g, n, 1))
-        grad_give(g, n, 1, windowed(g, IR_conv_grad_weight, n, x, d, w->type));
+        grad_accumulate(g, n, 1, windowed(g, IR_conv_grad_weight, n, x, d, w->type));
 }
 
 void grad_rule_conv_transpose(struct grad *g, struct ir_node *n)
@@ -107,11 +107,11 @@ void grad_rule_conv_transpose(struct grad *g, struct ir_node *n)
     struct ir_value *x = n->in[0].value, *w = n->in[1].value, *d = grad_out(g, n, 0);
     if (!d)
         return;
-    give_bias(g, n, d);
+    accumulate_bias(g, n, d);
     if (grad_wants(g, n, 0))
-        grad_give(g, n, 0, convolved(g, n, d, w, x->type));
+        grad_accumulate(g, n, 0, convolved(g, n, d, w, x->type));
     if (grad_wants(g, n, 1))
-        grad_give(g, n, 1, windowed(g, IR_conv_grad_weight, n, d, x, w->type));
+        grad_accumulate(g, n, 1, windowed(g, IR_conv_grad_weight, n, d, x, w->type));
 }
 
 /* (x, dy) -> weights w: it is linear in both, and <w', conv_grad_weight(x, dy)> = <dy, conv(x, w')>. */
@@ -119,9 +119,9 @@ void grad_rule_conv_grad_weight(struct grad *g, struct ir_node *n)
 {
     struct ir_value *x = n->in[0].value, *y = n->in[1].value, *d = grad_out(g, n, 0);
     if (grad_wants(g, n, 0))
-        grad_give(g, n, 0, windowed(g, IR_conv_transpose, n, y, d, x->type));
+        grad_accumulate(g, n, 0, windowed(g, IR_conv_transpose, n, y, d, x->type));
     if (grad_wants(g, n, 1))
-        grad_give(g, n, 1, convolved(g, n, x, d, y->type));
+        grad_accumulate(g, n, 1, convolved(g, n, x, d, y->type));
 }
 
 /* -- Pools ----------------------------------------------------------------------------------------- */
@@ -145,7 +145,7 @@ void grad_rule_max_pool(struct grad *g, struct ir_node *n)
     if (ir_attr(n, IR_ATTR_after))
         attrs[count] = *ir_attr(n, IR_ATTR_after);
     struct ir_value *index = build(g, IR_max_pool_index, x, NULL, attrs);
-    grad_give(g, n, 0, index ? pool_back(g, n, IR_max_pool_grad, d, index, x->type) : NULL);
+    grad_accumulate(g, n, 0, index ? pool_back(g, n, IR_max_pool_grad, d, index, x->type) : NULL);
 }
 
 /* [n, c, spatial...] as [n, c, all] */
@@ -166,7 +166,7 @@ void grad_rule_max_pool_grad(struct grad *g, struct ir_node *n)
     ir_type t = n->in[0].value->type;
     struct ir_value *in[] = {planes(g, grad_out(g, n, 0)), planes(g, n->in[1].value)};
     struct ir_value *v = ir_build1(g->b, IR_gather_elements, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, 2)));
-    grad_give(g, n, 0, v ? ir_reshape_to(g->b, v, t->rank, t->dim) : NULL);
+    grad_accumulate(g, n, 0, v ? ir_reshape_to(g->b, v, t->rank, t->dim) : NULL);
 }
 
 static struct ir_value *sum_pool(struct grad *g, const struct ir_node *n, struct ir_value *x, const ir_expr *after)
@@ -214,7 +214,7 @@ void grad_rule_avg_pool(struct grad *g, struct ir_node *n)
     ir_type t = n->in[0].value->type;
     if (d && strcmp(mode, "sum") != 0)
         d = ir_binary(g->b, IR_div, d, tap_counts(g, n, t, mode));
-    grad_give(g, n, 0, pool_back(g, n, IR_sum_pool_grad, d, NULL, t));
+    grad_accumulate(g, n, 0, pool_back(g, n, IR_sum_pool_grad, d, NULL, t));
 }
 
 void grad_rule_sum_pool_grad(struct grad *g, struct ir_node *n)
@@ -237,5 +237,5 @@ void grad_rule_sum_pool_grad(struct grad *g, struct ir_node *n)
     for (int i = 2; i < t->rank && v; i++)
         if (ir_expr_eq(g->ctx, v->type->dim[i], t->dim[i]) != IR_YES)
             v = ir_slice_axis(g->b, v, i, ir_const(g->ctx, 0), t->dim[i]);
-    grad_give(g, n, 0, v);
+    grad_accumulate(g, n, 0, v);
 }
