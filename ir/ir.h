@@ -396,7 +396,7 @@ struct ir_state {
     struct ir_tensor *init;                      /* NULL: zeros */
     int flags;
     int index;
-    int home;                                    /* 0: every rank has it; else 1 + the only stage that does */
+    int owner_stage;                             /* 0: every rank has it; else 1 + the only stage that does */
     struct ir_shard shard;
     /* i64[]: the symbol that stands for its value when a call begins, in all functions; NULL: none */
     ir_expr sym;

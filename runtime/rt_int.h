@@ -473,11 +473,11 @@ tcr_stage_micro(const struct tccrt_model *m, const struct tcc_pstep *p)
 }
 void tcr_stages_free(struct tccrt_session *s);
 int tcr_state_gather(struct tccrt_session *s, uint32_t i, int root, void *to);       /* to: of the root */
-/* Does the session hold what has this home (struct tcc_pstate)? Or run stage home - 1? */
+/* Does the session hold what has this owner_stage (struct tcc_pstate), or run that stage? */
 static inline bool
-tcr_has_stage(const struct tccrt_session *s, uint32_t home)
+tcr_has_stage(const struct tccrt_session *s, uint32_t owner_stage)
 {
-    return !home || !s->stage || (uint32_t)s->stage == home;
+    return !owner_stage || !s->stage || (uint32_t)s->stage == owner_stage;
 }
 
 /* -- comm/owned.c: state and buffers that one rank of a group has ------------------------------------------------ */

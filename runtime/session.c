@@ -68,7 +68,7 @@ static int make_states(struct tccrt_session *s)
     for (uint32_t i = 0; !status && i < m->plan->states.count; i++) {
         if (m->states[i].owner != TCC_NO || m->states[i].flags & TCCRT_STATE_GRADIENT)
             continue; /* when it is known whose it is, or used */
-        if (tcr_has_stage(s, m->states[i].home) && !(s->states[i] = tcr_state_alloc(s, &m->states[i])))
+        if (tcr_has_stage(s, m->states[i].owner_stage) && !(s->states[i] = tcr_state_alloc(s, &m->states[i])))
             return TCC_EENV;
         if (s->discrete) /* the copy reads the first value */
             status = tcr_sync(s);

@@ -33,7 +33,7 @@ int tccrt_split_axis(const struct tccrt_model *m, const char *entry, int i)
 
 int tccrt_state_stage(const struct tccrt_model *m, int i)
 {
-    return m && i >= 0 && (uint32_t)i < m->plan->states.count ? (int)m->states[i].home - 1 : -1;
+    return m && i >= 0 && (uint32_t)i < m->plan->states.count ? (int)m->states[i].owner_stage - 1 : -1;
 }
 
 /* Where the host finds the whole variable, or in *room, which is the caller's to free; nothing, on a rank that only
@@ -56,11 +56,11 @@ static int pass_whole(struct tccrt_session *s, uint32_t i, int root, void *to)
 {
     const struct tcc_pstate *p = &s->m->states[i];
     struct tccrt_comm *group = s->stage ? tcr_session_group(s, "pp") : NULL;
-    int here = s->stage - 1, home = p->home ? (int)p->home - 1 : root;
+    int here = s->stage - 1, owner = p->owner_stage ? (int)p->owner_stage - 1 : root;
     struct tcc_tensor t = {.dtype = TCC_U8, .rank = 1, .dims = {(int64_t)tcr_whole_bytes(s->m, p)}};
 
-    if (!group || home == root) {
-        if (!tcr_has_state(s, i) && tcr_has_stage(s, p->home) && (!group || here == root))
+    if (!group || owner == root) {
+        if (!tcr_has_state(s, i) && tcr_has_stage(s, p->owner_stage) && (!group || here == root))
             return tcr_state_absent(s, i);
         if (!s->states[i] && !tcr_is_elsewhere(s, i) && (!group || here == root))
             return tcr_fail(TCC_EUSAGE, "state variable '%s' is not here, and the session has no group \"pp\"",
@@ -69,7 +69,7 @@ static int pass_whole(struct tccrt_session *s, uint32_t i, int root, void *to)
             return TCC_OK;
         return p->shard.axis ? tcr_gather_parts(s, i, to) : tcr_state_read(s, i, 0, p->bytes, to);
     }
-    if (here == home) {
+    if (here == owner) {
         void *room = NULL;
         const void *data;
         int status = find_whole(s, i, &room, &data);
@@ -81,7 +81,7 @@ static int pass_whole(struct tccrt_session *s, uint32_t i, int root, void *to)
         return status;
     }
     t.data = to;
-    return here == root && s->tensor <= 1 ? tccrt_comm_recv(group, home, TAG, &t, NULL) : TCC_OK;
+    return here == root && s->tensor <= 1 ? tccrt_comm_recv(group, owner, TAG, &t, NULL) : TCC_OK;
 }
 
 int tcr_state_gather(struct tccrt_session *s, uint32_t i, int root, void *to)

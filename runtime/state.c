@@ -50,7 +50,7 @@ static int describe_state(struct tccrt_session *s, const char *name, int *i, str
     if (*i < 0)
         return TCC_EUSAGE;
     int status = tcr_states_make(s);
-    if (status || !tcr_has_stage(s, s->m->states[*i].home))
+    if (status || !tcr_has_stage(s, s->m->states[*i].owner_stage))
         return status ? status : tcr_state_absent(s, (uint32_t)*i);
     if ((status = tcr_state_make(s, (uint32_t)*i)))
         return status;
@@ -127,7 +127,7 @@ static int reset_state(struct tccrt_session *s, const char *name)
     for (uint32_t i = 0; i < s->m->plan->states.count && !status; i++) {
         const struct tcc_pstate *p = &s->m->states[i];
 
-        if (!tcr_has_stage(s, p->home) || (name && i != (uint32_t)only) || p->flags & TCCRT_STATE_LOCAL ||
+        if (!tcr_has_stage(s, p->owner_stage) || (name && i != (uint32_t)only) || p->flags & TCCRT_STATE_LOCAL ||
             (!s->states[i] && !tcr_is_elsewhere(s, i)))
             continue;
         status = p->init == ~(uint64_t)0 ? tcr_state_zero(s, i) : tcr_state_write_whole(s, i, s->m->weights + p->init);

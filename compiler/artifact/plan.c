@@ -340,7 +340,7 @@ static void write_states(struct plan_writer *w)
         x.dims = plan_expr_list(w, s->type->rank, s->type->dim);
         x.bytes = (uint64_t)ir_const_or(
             ir_mulc(w->ctx, ir_num_elements(w->ctx, s->type), tcc_dtype_bytes(s->type->dtype)), 0);
-        x.home = (uint32_t)s->home;
+        x.owner_stage = (uint32_t)s->owner_stage;
         x.memory = w->p->nmemories > 1 && !s->on_host; /* the device's, where there is one */
         x.sym = s->sym ? (uint32_t)plan_sym_number(w, s->sym) : TCC_NO;
         if (s->shard.parts)

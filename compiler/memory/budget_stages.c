@@ -46,7 +46,7 @@ static bool is_known(struct ir_ctx *ctx, ir_type t, uint64_t *bytes)
 
 static bool is_here(const struct ir_state *s, int stage)
 {
-    return !s->home || s->home == stage + 1;
+    return !s->owner_stage || s->owner_stage == stage + 1;
 }
 
 static void add_states(const struct ir_module *m, const struct kn_staged *p, int stage, struct taken *t)

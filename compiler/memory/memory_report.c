@@ -113,7 +113,7 @@ static bool add_state(const struct owners *o, const struct ir_module *m, const s
     bool used = false;
     for (int e = 0; e < p->nentries && !used; e++)
         used = called[e] && uses(p, &p->entries[e].steps, s);
-    if (!used || (s->home && s->home != stage + 1) || (s->on_host && p->nmemories > 1))
+    if (!used || (s->owner_stage && s->owner_stage != stage + 1) || (s->on_host && p->nmemories > 1))
         return true;
     if (s->owner && !ir_is_const(settled(o, s->owner), &here))
         return false;

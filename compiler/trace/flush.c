@@ -367,7 +367,7 @@ static const void *data_of(struct trace_tensor *t)
                    t->name ? t->name : "without a name");
     else if (!trace_is_here(t))
         trace_fail(c, TCC_EUSAGE, "read: tensor %s belongs to stage %d: trace_collect() brings it to all processes",
-                   t->name ? t->name : "without a name", t->data->home - 1);
+                   t->name ? t->name : "without a name", t->data->owner_stage - 1);
     else {
         const void *data = trace_host(t->data);
         trace_random_show(t);

@@ -351,7 +351,7 @@ void trace_share_tensors(struct trace_ctx *c, const char *group, int n, struct t
 
 bool trace_is_here(const struct trace_tensor *t)
 {
-    return !t->data->home || t->data->here || t->data->home == trace_group_rank(t->c, "pp") + 1;
+    return !t->data->owner_stage || t->data->here || t->data->owner_stage == trace_group_rank(t->c, "pp") + 1;
 }
 
 /* New memory with the tensor's data in it: what a stage does not hold has none. */
@@ -361,7 +361,7 @@ static struct trace_data *room_for(struct trace_ctx *c, const struct trace_tenso
     if (!d)
         trace_no_memory(c);
     else
-        d->home = t->data->home;
+        d->owner_stage = t->data->owner_stage;
     return d;
 }
 
@@ -375,7 +375,7 @@ static int bring(struct trace_ctx *c, struct tccrt_comm *pp, struct trace_tensor
         trace_data_unref(d);
         return trace_fail(c, TCC_EENV, "%s", tccrt_error());
     }
-    int status = tccrt_comm_broadcast(pp, d->home - 1, 1, &d->o->t, NULL);
+    int status = tccrt_comm_broadcast(pp, d->owner_stage - 1, 1, &d->o->t, NULL);
     if (status)
         trace_comm_failed(c, status);
     else
@@ -391,7 +391,7 @@ int trace_collect(struct trace_tensor *t)
         return TCC_EUSAGE;
     struct trace_ctx *c = t->c;
     struct tccrt_comm *pp = trace_comm(c, "pp");
-    if (trace_alive(t) && !settle(c) && pp && t->data && t->data->home)
+    if (trace_alive(t) && !settle(c) && pp && t->data && t->data->owner_stage)
         bring(c, pp, t);
     return trace_report_status(c);
 }

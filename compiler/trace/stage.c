@@ -80,8 +80,8 @@ int trace_stage_of(const struct trace_tensor *t)
 {
     if (!trace_comm(t->c, "pp"))
         return EVERYWHERE;
-    if (t->data && t->data->home)
-        return t->data->home - 1;
+    if (t->data && t->data->owner_stage)
+        return t->data->owner_stage - 1;
     return t->value && t->generation == t->c->generation ? first_user(t->value) : EVERYWHERE;
 }
 
@@ -135,7 +135,7 @@ static void place_inputs(struct cut *x)
     for (int i = 0; i < x->g->ninputs; i++) {
         const struct trace_data *d = x->g->inputs[i];
         struct ir_value *v = x->g->func->body->params[i];
-        x->place[v->id] = d->home ? d->home - 1 : is_param(x->c, d) ? first_user(v) : EVERYWHERE;
+        x->place[v->id] = d->owner_stage ? d->owner_stage - 1 : is_param(x->c, d) ? first_user(v) : EVERYWHERE;
     }
 }
 
@@ -237,14 +237,14 @@ static bool leave_results(struct cut *x)
             continue;
         if (x->target[i] != x->mine) {
             x->r->gone[x->r->donors[i]] = x->r->skip[i] = true;
-            if (!d->home || d->here) {
+            if (!d->owner_stage || d->here) {
                 if (!(d = trace_data_new(TCC_U8, 1, &none)))
                     return false;
                 trace_data_unref(x->r->data[i]);
                 x->r->data[i] = d;
             }
         }
-        d->home = x->target[i] + 1;
+        d->owner_stage = x->target[i] + 1;
         d->here = false;
     }
     return true;

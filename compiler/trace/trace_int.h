@@ -36,7 +36,7 @@ struct trace_data {
     int input;
     bool alias;                          /* (in that graph) a tensor's new value is this input itself */
     /* 0: every process has it; k: that of stage k - 1, and for others it has no memory */
-    int home;
+    int owner_stage;
     bool here;                           /* ... but a copy that trace_collect() brought */
     /* where it lies in the memory of the device, of so many bytes, taken through that session; NULL: it does not
      * (device.c) */

@@ -500,8 +500,9 @@ static bool check_block(struct states *x, const struct ir_block *b)
 {
     IR_EACH_NODE(n, b) {
         const struct ir_state *s = ir_state_of(n);
-        if (s && s->home && s->home != x->list + 1) /* list `stages` is every process's */
-            return bad(x->v, "@%s accesses '%s', which is on stage %d alone", x->call->lib, s->name, s->home - 1);
+        if (s && s->owner_stage && s->owner_stage != x->list + 1) /* list `stages` is every process's */
+            return bad(x->v, "@%s accesses '%s', which is on stage %d alone", x->call->lib, s->name,
+                       s->owner_stage - 1);
         if (s && n->op == IR_state_write && !x->can_end && !(s->flags & IR_STATE_GRADIENT) && !is_early(x->v->p, s))
             return bad(x->v, "@%s writes '%s' before the end: it must be named as early", x->call->lib, s->name);
         for (int r = 0; r < n->nregions; r++)
@@ -517,8 +518,8 @@ static bool check_states(struct checker *v)
     if (p->counter && p->counter->type != ir_scalar_type(v->ctx, TCC_I64))
         return bad(v, "the counter '%s' is not of type i64[]", p->counter->name);
     for (const struct ir_state *s = v->m->states; s; s = s->next)
-        if (s->home > p->stages)
-            return bad(v, "state variable '%s' is on stage %d of %d", s->name, s->home - 1, p->stages);
+        if (s->owner_stage > p->stages)
+            return bad(v, "state variable '%s' is on stage %d of %d", s->name, s->owner_stage - 1, p->stages);
     for (int l = 0; l <= p->stages; l++) {
         int end = p->lists[l].n; /* behind it: no call, no message */
         while (end > 0 && p->lists[l].at[end - 1].kind == TCC_STEP_RESULT)

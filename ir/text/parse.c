@@ -195,7 +195,7 @@ static bool parse_state(struct parser *p)
     struct token at = p->tok;
     const char *name;
     ir_type type;
-    int flags = 0, home = 0;
+    int flags = 0, owner_stage = 0;
     int64_t stage;
     struct ir_tensor *init = NULL;
     ir_expr sym = NULL, owner = NULL;
@@ -216,7 +216,7 @@ static bool parse_state(struct parser *p)
     if (lex_take_word(p, "stage")) {
         if (!lex_small(p, 0, INT32_MAX - 1, &stage))
             return false;
-        home = (int)stage + 1;
+        owner_stage = (int)stage + 1;
     }
     whole = type;
     if (!parse_shard(p, type, &shard, &whole))
@@ -234,7 +234,7 @@ static bool parse_state(struct parser *p)
     s->sym = sym;
     s->owner = owner;
     s->on_host = on_host;
-    s->home = home;
+    s->owner_stage = owner_stage;
     s->shard = shard;
     return true;
 }

@@ -376,8 +376,8 @@ static void print_state(FILE *out, const struct ir_state *s)
     }
     if (s->on_host)
         fputs(" host", out);
-    if (s->home)
-        fprintf(out, " stage %d", s->home - 1);
+    if (s->owner_stage)
+        fprintf(out, " stage %d", s->owner_stage - 1);
     if (s->shard.parts) {
         fprintf(out, " shard %d of %d in %d ", s->shard.axis, s->shard.parts, s->shard.blocks);
         if (s->shard.padding)

@@ -349,8 +349,8 @@ static void place_by_state(struct partition *p)
             const struct ir_value *v = it->node->in[k].value;
             const struct ir_state *s = partition_state_of(v);
             int from = v && v->def ? p->item_of[v->def->id] : -1;
-            if (s && s->home)
-                stage = s->home - 1;
+            if (s && s->owner_stage)
+                stage = s->owner_stage - 1;
             if (from >= 0 && p->items[from].stage > before)
                 before = p->items[from].stage;
         }
@@ -428,7 +428,7 @@ static void settle_homes(struct training *t, const struct kn_staged *p)
     for (struct ir_state *s = t->m->states; s; s = s->next) {
         int r = reader[s->index], w = writer[s->index];
         bool one = (r > 0 || w > 0) && r >= 0 && w >= 0 && (!r || !w || r == w);
-        s->home = one ? (w ? w : r) : 0;
+        s->owner_stage = one ? (w ? w : r) : 0;
     }
 }
 

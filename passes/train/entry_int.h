@@ -58,7 +58,8 @@ bool train_entry_loss(struct entry *e, struct ir_value *factor, bool want_gradie
 struct ir_value *train_read_of(struct entry *e, struct ir_state *s);
 /* Writes the first values of the state of a stage (0: what belongs to none) whose trained parameters these are; of what
  * they own, at owners. */
-bool train_init_states(struct ir_builder *b, struct training *t, int home, int n, struct ir_state *const *params);
+bool train_init_states(struct ir_builder *b, struct training *t, int owner_stage, int n,
+                       struct ir_state *const *params);
 /* grad.PARAM, made when missing */
 struct ir_state *train_grad_state(struct training *t, const struct ir_state *param);
 struct ir_state *train_counter(struct training *t);          /* train.micro, made when missing */

@@ -336,7 +336,7 @@ static bool init_owned(struct ir_builder *then, void *state)
     return train_init_state(then, state);
 }
 
-bool train_init_states(struct ir_builder *b, struct training *t, int home, int n, struct ir_state *const *params)
+bool train_init_states(struct ir_builder *b, struct training *t, int owner_stage, int n, struct ir_state *const *params)
 {
     struct train_param *list = IR_NEWN(t->ctx, n + 1, struct train_param);
     struct ir_value **owned;
@@ -346,7 +346,7 @@ bool train_init_states(struct ir_builder *b, struct training *t, int home, int n
         return false;
     for (struct ir_state *s = t->m->states; s; s = s->next) {
         int i = s->owner ? 0 : n;
-        if (s->home != home)
+        if (s->owner_stage != owner_stage)
             continue;
         while (i < n && train_zero_symbol(t->ctx, params[i]->name) != s->owner)
             i++;

@@ -52,7 +52,7 @@ struct train_recompute { int parts, segments; int found, rematerialised; };
 
 /*
  * --partitions and what goes with it. The module's functions become parts of entry points in stages (ir/stages.h)
- * called step, eval and init, and its state variables get homes. It begins with the members that the rows of
+ * called step, eval and init, and its state variables get owning stages. It begins with the members that the rows of
  * base/options.def give tccc_split, too (compiler/tccc.h), but that partitions and microbatches are 1 at least.
  */
 #define TCCC_OF_OPTIONS(member)

@@ -70,10 +70,10 @@ static int gather_states(struct tccrt_session *s, int flags, void **own)
     for (uint32_t i = 0; i < s->m->plan->states.count && !status; i++) {
         const struct tcc_pstate *p = &s->m->states[i];
 
-        if ((p->home <= 1 && !p->shard.axis) || !saved(p, flags, gradients))
+        if ((p->owner_stage <= 1 && !p->shard.axis) || !saved(p, flags, gradients))
             continue;
         if (is_writer(s) && !(own[i] = malloc(tcr_whole_bytes(s->m, p) + 1)))
-            return tcr_fail(TCC_EENV, "no memory for '%s' of stage %u", tcr_string(s->m, p->name), p->home - 1);
+            return tcr_fail(TCC_EENV, "no memory for '%s' of stage %u", tcr_string(s->m, p->name), p->owner_stage - 1);
         status = tcr_state_gather(s, i, 0, own[i]);
     }
     return status;
@@ -148,7 +148,7 @@ static struct tccrt_named *list_states(struct tccrt_session *s, int flags, int s
     for (int i = 0; list && i < nstates; i++) {
         const struct tcc_pstate *p = &s->m->states[i];
 
-        if (!saved(p, flags, gradients) || (stage >= 0 && (p->home ? (int)p->home - 1 : 0) != stage))
+        if (!saved(p, flags, gradients) || (stage >= 0 && (p->owner_stage ? (int)p->owner_stage - 1 : 0) != stage))
             continue;
         int status = tcr_state_make(s, (uint32_t)i);
 
@@ -350,7 +350,7 @@ static int load(struct tccrt_session *s, const struct tccrt_tensors *f, const ch
     if (!status && (status = tccrt_tensors_check(f)))
         status = tcr_fail(status, "%s: %s", path, tccrt_error());
     for (int i = 0; i < nstates && !status; i++) {
-        if (!tcr_has_stage(s, s->m->states[i].home))
+        if (!tcr_has_stage(s, s->m->states[i].owner_stage))
             continue;
         if (found[i])
             status = tcr_state_write_whole(s, (uint32_t)i, found[i]->t.data);

@@ -138,9 +138,9 @@ int tcr_state_absent(const struct tccrt_session *s, uint32_t i)
 {
     const char *name = tcr_string(s->m, s->m->states[i].name);
 
-    if (!tcr_has_stage(s, s->m->states[i].home))
+    if (!tcr_has_stage(s, s->m->states[i].owner_stage))
         return tcr_fail(TCC_EUSAGE, "state variable '%s' belongs to stage %u, and this session runs stage %d", name,
-                        s->m->states[i].home - 1, s->stage - 1);
+                        s->m->states[i].owner_stage - 1, s->stage - 1);
     return tcr_fail(TCC_EUSAGE,
                     "state variable '%s' lies with rank %d of its group alone (--zero): tccrt_comm_collect() gives its "
                     "value, tccrt_comm_params() memory for entry points that gather nothing",
@@ -162,7 +162,7 @@ int tcr_state_make(struct tccrt_session *s, uint32_t i)
 {
     const struct tcc_pstate *p = &s->m->states[i];
 
-    if (s->states[i] || tcr_is_elsewhere(s, i) || !tcr_has_stage(s, p->home))
+    if (s->states[i] || tcr_is_elsewhere(s, i) || !tcr_has_stage(s, p->owner_stage))
         return TCC_OK;
     if (!(s->states[i] = tcr_state_alloc(s, p)))
         return TCC_EENV;
@@ -278,7 +278,7 @@ static int collect(struct tccrt_comm *c, int root, struct tccrt_session *s, int 
         const struct tcc_pstate *p = &s->m->states[i];
         int owner = owner_of(s, i);
 
-        if (owner < 0 || !p->bytes || !tcr_has_stage(s, p->home) || (flags && !((int)p->flags & flags)) ||
+        if (owner < 0 || !p->bytes || !tcr_has_stage(s, p->owner_stage) || (flags && !((int)p->flags & flags)) ||
             (p->flags & TCCRT_STATE_GRADIENT && !gradients))
             continue;
         if (!s->states[i] && !tcr_is_elsewhere(s, i) && (status = tcr_state_make(s, i)))

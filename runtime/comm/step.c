@@ -151,7 +151,7 @@ static int share_states(struct tccrt_comm *c, int root, struct tccrt_session *s,
         const struct tcc_pstate *p = &s->m->states[i];
         bool gradient = p->flags & TCCRT_STATE_GRADIENT, owned = p->owner != TCC_NO && s->owner[p->owner].known;
 
-        if (gradient || p->flags & TCCRT_STATE_LOCAL || !tcr_has_stage(s, p->home) || how[i] == CARRY_NOTHING)
+        if (gradient || p->flags & TCCRT_STATE_LOCAL || !tcr_has_stage(s, p->owner_stage) || how[i] == CARRY_NOTHING)
             continue;
         if (how[i] == CARRY_ZEROS && !tcr_is_elsewhere(s, i)) {
             if (!all_zero(states[i].data, p->bytes)) /* other zeros stay memory that nobody has touched */
