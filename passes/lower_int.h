@@ -332,7 +332,7 @@ bool lw_same_shape(const struct kn_operand *a, const struct kn_operand *b);
 bool lw_rows_pay(const struct lw *lw, const struct kn_step *first, const struct kn_step *second);
 /* may `later` be moved up across s? */
 bool lw_can_hoist(const struct lw *lw, const struct kn_step *later, const struct kn_step *s);
-/* joint.c: updates of state that do the same to each point become launches of one kernel that stand together. */
+/* multi_tensor.c: updates of state that do the same to each point become launches of one kernel that stand together. */
 void lw_join_launches(struct lw *lw, struct kn_steps *steps);
 /* parallel.c */
 void lw_parallel_loops(struct lw *lw, struct kn_steps *steps);

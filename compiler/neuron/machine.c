@@ -98,7 +98,7 @@ static bool takes_gradient(const struct pass_machine *m, const struct ir_node *n
            width <= NEURON_PARTITIONS && last <= NEURON_PARTITIONS;
 }
 
-/* As eights.c sorts. */
+/* As max8.c sorts. */
 static bool sorts(const struct ir_node *n)
 {
     ir_type t = n->in[0].value->type;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * eights.c - the largest of a row, and the first few of a row in order, by the instructions that find eight at once:
+ * max8.c - the largest of a row, and the first few of a row in order, by the instructions that find eight at once:
  * max8, their places (find_index8), and those replaced by something else (match_replace8), eight after eight.
  *
  * Of equals the first place comes first, and a NaN is the largest, in these instructions as in argmax and topk. Once

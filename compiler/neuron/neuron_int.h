@@ -541,7 +541,7 @@ uint32_t nk_outer_but(const struct nk *nk, int but);
  * again. */
 bool nk_next(const struct nk *nk, uint32_t dims, const int64_t *step, int64_t *at);
 
-enum { NK_SORTED = 64 };     /* of a row, as many at most are put in order (eights.c) */
+enum { NK_SORTED = 64 };     /* of a row, as many at most are put in order (max8.c) */
 
 /* tile.c */
 /* An instruction of a body over a tile; NULL: it has no value. */

@@ -64,7 +64,7 @@ bool nk_function_and_sum(struct stage *s, int insn, const struct nk_value *x);
 void nk_reduce(struct stage *s, int insn);
 void nk_argreduce(struct stage *s, int insn);
 
-/* eights.c: an argmax by places of the stage's inner dim; a row buffer's first few in order, with their places */
+/* max8.c: an argmax by places of the stage's inner dim; a row buffer's first few in order, with their places */
 bool nk_is_argmax8(const struct nk *nk, const struct kn_stage *g, int insn);
 void nk_argmax8(struct stage *s, int insn);
 void nk_sort(struct stage *s, int insn);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * join: updates of state that do the same to tensors of different sizes, as an optimizer's to all parameters, become
- * launches of one kernel, the number of points its size, and stand together, so that a device may run them as one
- * launch (the pass `batch`): "multi-tensor apply" in NVIDIA Apex (csrc/multi_tensor_apply.cuh). Each point's arithmetic
- * is what it was.
+ * multi_tensor.c - the pass `join`: updates of state that do the same to tensors of different sizes, as an optimizer's
+ * to all parameters, become launches of one kernel, the number of points its size, and stand together, so that a device
+ * may run them as one launch (the pass `batch`): "multi-tensor apply" in NVIDIA Apex (csrc/multi_tensor_apply.cuh).
+ * Each point's arithmetic is what it was.
  */
 #include "passes/lower_int.h"
 
