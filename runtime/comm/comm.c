@@ -439,36 +439,39 @@ int tcr_comm_reduce_owned(struct tccrt_comm *c, int how, double scale, const str
 
 /* -- Parts -------------------------------------------------------------------------------------------------- */
 
-/* Where each rank's part begins, in `total` elements; NULL after a message. */
-static int64_t *parts(const struct tccrt_comm *c, const char *what, const int64_t *counts, int64_t total)
+/* Where each rank's part begins, in the elements of `whole`; NULL after a message. mine: this rank's part; NULL: it has
+ * none of its own. */
+static int64_t *parts(const struct tccrt_comm *c, const char *what, const int64_t *counts,
+                      const struct tcc_tensor *whole, const struct tcc_tensor *mine)
 {
-    int64_t *first = calloc((size_t)c->size + 1, sizeof *first);
+    int64_t total = tcr_elements(whole->dtype, whole->rank, whole->dims),
+            *first = calloc((size_t)c->size + 1, sizeof *first);
+    int status = first ? TCC_OK : no_memory();
 
-    if (!first) {
-        no_memory();
-        return NULL;
-    }
-    if (!counts && total % c->size) {
-        tcr_fail(TCC_EINPUT, "%s: %lld elements cannot be cut into %d equal parts", what, (long long)total, c->size);
-        free(first);
-        return NULL;
-    }
-    for (int i = 0; i < c->size; i++) {
+    if (!status && !counts && total % c->size)
+        status = tcr_fail(TCC_EINPUT, "%s: %lld elements cannot be cut into %d equal parts", what, (long long)total,
+                          c->size);
+    for (int i = 0; i < c->size && !status; i++) {
         int64_t n = counts ? counts[i] : total / c->size;
 
-        if (n < 0 || __builtin_add_overflow(first[i], n, &first[i + 1]) || first[i + 1] > total) {
-            tcr_fail(TCC_EINPUT, "%s: the parts of ranks 0 to %d don't fit %lld elements", what, i, (long long)total);
-            free(first);
-            return NULL;
-        }
+        if (n < 0 || __builtin_add_overflow(first[i], n, &first[i + 1]) || first[i + 1] > total)
+            status = tcr_fail(TCC_EINPUT, "%s: the parts of ranks 0 to %d don't fit %lld elements", what, i,
+                              (long long)total);
     }
-    if (first[c->size] != total) {
-        tcr_fail(TCC_EINPUT, "%s: the parts have %lld elements, the tensor %lld", what, (long long)first[c->size],
-                 (long long)total);
-        free(first);
-        return NULL;
+    if (!status && first[c->size] != total)
+        status = tcr_fail(TCC_EINPUT, "%s: the parts have %lld elements, the tensor %lld", what,
+                          (long long)first[c->size], (long long)total);
+    if (!status && mine) {
+        int64_t want = first[c->rank + 1] - first[c->rank], n = tcr_elements(mine->dtype, mine->rank, mine->dims);
+
+        if (n != want)
+            status = tcr_fail(TCC_EINPUT, "%s: rank %d's part has %lld elements, its tensor %lld", what, c->rank,
+                              (long long)want, (long long)n);
     }
-    return first;
+    if (!status)
+        return first;
+    free(first);
+    return NULL;
 }
 
 /* One tensor in, one out, of sizes that differ. */
@@ -501,15 +504,6 @@ static int check_types(const char *what, const struct tcc_tensor *in, const stru
                : tcr_fail(TCC_EINPUT, "%s: %s in, %s out", what, tcr_dtype_name(in->dtype), tcr_dtype_name(out->dtype));
 }
 
-static int part_fits(const struct tccrt_comm *c, const char *what, const int64_t *first, const struct tcc_tensor *t)
-{
-    int64_t want = first[c->rank + 1] - first[c->rank], n = tcr_elements(t->dtype, t->rank, t->dims);
-
-    return n == want ? TCC_OK
-                     : tcr_fail(TCC_EINPUT, "%s: rank %d's part has %lld elements, its tensor %lld", what, c->rank,
-                                (long long)want, (long long)n);
-}
-
 int tccrt_comm_all_gather(struct tccrt_comm *c, const struct tcc_tensor *in, const struct tcc_tensor *out,
                           const int64_t *counts, struct tccrt_request **request)
 {
@@ -519,13 +513,8 @@ int tccrt_comm_all_gather(struct tccrt_comm *c, const struct tcc_tensor *in, con
     tcr_clear_error();
     if ((status = check_given("all_gather", c, 1, in, out)) || (status = check_types("all_gather", in, out)))
         return status;
-    if (!(k.out_first = parts(c, "all_gather", counts, tcr_elements(out->dtype, out->rank, out->dims))))
-        return TCC_EINPUT;
-    if ((status = part_fits(c, "all_gather", k.out_first, in))) {
-        free(k.out_first);
-        return status;
-    }
-    return start_parts(k, in, out, request);
+    k.out_first = parts(c, "all_gather", counts, out, in);
+    return k.out_first ? start_parts(k, in, out, request) : TCC_EINPUT;
 }
 
 int tccrt_comm_reduce_scatter(struct tccrt_comm *c, int reduction, double scale, const struct tcc_tensor *in,
@@ -538,13 +527,8 @@ int tccrt_comm_reduce_scatter(struct tccrt_comm *c, int reduction, double scale,
     if ((status = check_given("reduce_scatter", c, 1, in, out)) || (status = check_types("reduce_scatter", in, out)) ||
         (status = tcr_reduction_check(in->dtype, reduction, scale)))
         return status;
-    if (!(k.in_first = parts(c, "reduce_scatter", counts, tcr_elements(in->dtype, in->rank, in->dims))))
-        return TCC_EINPUT;
-    if ((status = part_fits(c, "reduce_scatter", k.in_first, out))) {
-        free(k.in_first);
-        return status;
-    }
-    return start_parts(k, in, out, request);
+    k.in_first = parts(c, "reduce_scatter", counts, in, out);
+    return k.in_first ? start_parts(k, in, out, request) : TCC_EINPUT;
 }
 
 int tccrt_comm_all_to_all(struct tccrt_comm *c, const struct tcc_tensor *in, const int64_t *in_counts,
@@ -556,9 +540,8 @@ int tccrt_comm_all_to_all(struct tccrt_comm *c, const struct tcc_tensor *in, con
     tcr_clear_error();
     if ((status = check_given("all_to_all", c, 1, in, out)) || (status = check_types("all_to_all", in, out)))
         return status;
-    k.in_first = parts(c, "all_to_all", in_counts, tcr_elements(in->dtype, in->rank, in->dims));
-    k.out_first =
-        k.in_first ? parts(c, "all_to_all", out_counts, tcr_elements(out->dtype, out->rank, out->dims)) : NULL;
+    k.in_first = parts(c, "all_to_all", in_counts, in, NULL);
+    k.out_first = k.in_first ? parts(c, "all_to_all", out_counts, out, NULL) : NULL;
     if (!k.out_first) {
         free(k.in_first);
         return TCC_EINPUT;
