@@ -6,6 +6,10 @@
  * together they read each operand once, and what the first stores the second need not load.
  *
  * The second launch moves up to the first, so nothing in between may write what it reads or touch what it writes.
+ *
+ * Which launches may become one is asked here, for all who make one of two (struct lw_fusable, lw_can_hoist): steps
+ * write memory, in an order. Nodes have values that are never written again: which of them may become one kernel is
+ * what inline.c can make of them (sketch.c). Whether it pays is one question for both (lw_worth).
  */
 #include "passes/lower_int.h"
 
