@@ -419,7 +419,7 @@ int options_read(struct options *o, enum tool tool, int argc, char **argv)
     return code;
 }
 
-void options_free(struct options *o)
+static void options_free(struct options *o)
 {
     for (int i = 0; i < NOPTIONS; i++)
         free(o->given[i].at);

@@ -61,9 +61,8 @@ struct options {
 };
 
 /* Reads TCCC_FLAGS (options that `tool` lacks are skipped there), then argv. Prints --help and --version itself.
- * Returns -1 to go on, else the exit code. Free with options_free in every case. */
+ * Returns -1 to go on, else the exit code; options_end() in every case. */
 int options_read(struct options *o, enum tool tool, int argc, char **argv);
-void options_free(struct options *o);
 /* Frees them; the status of the process. */
 int options_end(struct options *o, int code);
 /* A tool's main(), which does `run` where the command line says no more. */

@@ -37,11 +37,11 @@ struct nk_panel {
 };
 
 /* The line of the load from own point `lo` and summed point `k` on, both as axes. */
-static bool line_at(struct nk *nk, const struct nk_panel *p, const int64_t *base, int64_t k, int64_t lo,
-                    int64_t nk_points, int64_t n, struct nk_line *line)
+static bool line_at(struct nk *nk, const struct nk_panel *p, const int64_t *base, int64_t k, int64_t lo, int64_t points,
+                    int64_t n, struct nk_line *line)
 {
     struct nk_pieces pieces = {0};
-    struct nk_tile t = {.n = 2, .nouter = 2, .axis = {{p->summed, 1, nk_points}, {p->own, 1, n}}};
+    struct nk_tile t = {.n = 2, .nouter = 2, .axis = {{p->summed, 1, points}, {p->own, 1, n}}};
     for (int d = 0; d < nk->k->ndims; d++)
         t.base[d] = base[d];
     t.base[p->summed] = p->first + k;

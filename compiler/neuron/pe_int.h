@@ -37,7 +37,6 @@ struct product {
 };
 
 /* pe_plan.c */
-int64_t nk_points(const struct nk *nk, uint32_t dims);
 /* the one dim among these with more than one point; -1: there is none, or there are several */
 int nk_only_dim(const struct nk *nk, uint32_t dims);
 bool nk_find_own(struct product *p, int own[SIDES]);                         /* false: a panel would have none */

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-int64_t nk_points(const struct nk *nk, uint32_t dims)
+static int64_t points(const struct nk *nk, uint32_t dims)
 {
     int64_t n = 1;
     for (int d = 0; d < nk->k->ndims; d++)
@@ -110,8 +110,8 @@ static int64_t cost(const struct product *p, int rows, int along, int64_t *chunk
         left = chunk[d] == nk->extent[d] ? left / chunk[d] : 1;
         left = left < 1 ? 1 : left;
     }
-    int64_t results = nk_points(nk, p->dims[0] | p->dims[1]);
-    return PRODUCT * n * ((nk_points(nk, p->c->k) + NEURON_PARTITIONS - 1) / NEURON_PARTITIONS) +
+    int64_t results = points(nk, p->dims[0] | p->dims[1]);
+    return PRODUCT * n * ((points(nk, p->c->k) + NEURON_PARTITIONS - 1) / NEURON_PARTITIONS) +
            (stored_along(p, rows) ? ELEMENT * results : 0);
 }
 
@@ -219,7 +219,7 @@ static void find_turned(struct product *p)
     enum { ROOM = 72 << 10 };
     struct nk *nk = p->nk;
     p->turned = -1;
-    if (p->panel[0] || p->mx >= 0 || nk->room < NK_ROOM || p->summed < 0 || nk_points(nk, p->c->batch) > 1)
+    if (p->panel[0] || p->mx >= 0 || nk->room < NK_ROOM || p->summed < 0 || points(nk, p->c->batch) > 1)
         return;
     for (int i = 0; i < SIDES && p->turned < 0; i++) {
         int own = nk_only_dim(nk, p->dims[i]);
@@ -270,8 +270,8 @@ bool nk_plan_product(struct nk *nk, struct product *p)
     p->c = &nk->k->roles.contraction;
     if (!is_plain_sum(nk, p))
         return false;
-    int64_t m = nk_points(nk, p->dims[0]), n = nk_points(nk, p->dims[1]), k = nk_points(nk, p->c->k);
-    if ((m == 1 || n == 1) && (nk_points(nk, p->c->batch) > 1 || k < 64))
+    int64_t m = points(nk, p->dims[0]), n = points(nk, p->dims[1]), k = points(nk, p->c->k);
+    if ((m == 1 || n == 1) && (points(nk, p->c->batch) > 1 || k < 64))
         return false;
     p->summed = -1;
     for (int d = 0; d < nk->k->ndims; d++) {
