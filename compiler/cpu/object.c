@@ -86,6 +86,33 @@ static LLVMModuleRef make_module(const struct object_job *job, LLVMContextRef lc
     return mod;
 }
 
+/* A choice of two halves by comparing them is one of float32 again, from which LLVM narrowed it: where the machine has no
+ * arithmetic of halves, LLVM would call fmaxf and fminf for it. */
+static void widen_choices(LLVMModuleRef mod, LLVMContextRef lc)
+{
+    LLVMBuilderRef b = LLVMCreateBuilderInContext(lc);
+    LLVMTypeRef half = LLVMHalfTypeInContext(lc);
+    for (LLVMValueRef f = LLVMGetFirstFunction(mod); f; f = LLVMGetNextFunction(f)) {
+        for (LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(f); block; block = LLVMGetNextBasicBlock(block)) {
+            for (LLVMValueRef i = LLVMGetFirstInstruction(block), next; i; i = next) {
+                next = LLVMGetNextInstruction(i);
+                LLVMTypeRef t = LLVMTypeOf(i);
+                bool vector = LLVMGetTypeKind(t) == LLVMVectorTypeKind;
+                if (LLVMGetInstructionOpcode(i) != LLVMSelect || (vector ? LLVMGetElementType(t) : t) != half)
+                    continue;
+                LLVMTypeRef wide = LLVMFloatTypeInContext(lc);
+                wide = vector ? LLVMVectorType(wide, LLVMGetVectorSize(t)) : wide;
+                LLVMPositionBuilderBefore(b, next);
+                LLVMValueRef x = LLVMBuildFPExt(b, LLVMGetOperand(i, 1), wide, "");
+                LLVMValueRef y = LLVMBuildFPExt(b, LLVMGetOperand(i, 2), wide, "");
+                LLVMValueRef chosen = LLVMBuildSelect(b, LLVMGetOperand(i, 0), x, y, "");
+                LLVMReplaceAllUsesWith(i, LLVMBuildFPTrunc(b, chosen, t, ""));
+            }
+        }
+    }
+    LLVMDisposeBuilder(b);
+}
+
 static void write_dump(const struct object_job *job, LLVMModuleRef mod, LLVMTargetMachineRef tm)
 {
     char *error = NULL;
@@ -110,6 +137,8 @@ void object_child(const struct object_job *job, int report)
     LLVMModuleRef mod = make_module(job, lc, tm);
     em_verify(mod);
     em_run_passes(mod, tm, pipeline(job->options->level));
+    if (!job->machine->multiplies_f16)
+        widen_choices(mod, lc);
     if (job->options->dump)
         write_dump(job, mod, tm);
     ir_tick(job->ctx);
