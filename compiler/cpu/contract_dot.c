@@ -8,7 +8,9 @@
  * Two f16 are multiplied and added in f16 (AVX512-FP16's VFMADD231PH), each half of a lane to a sum of its own: twice
  * the products of VFMADD231PS. Such sums go on for CT_HALF_PART steps, then the two of a lane become one of f32. That
  * is for kernels whose contraction says so (kn_kernel's partial): operands are scaled so that no sum overflows
- * (passes/legalise/operands.c).
+ * (passes/legalise/operands.c). Where A's values are lanes of a vector (AArch64's FMLA by element), a pair would have
+ * to be repeated for each row and step, in the pipes that multiply. There two vectors of B's pairs become one of each
+ * step, once for all rows, and sums are one a column (taken apart).
  *
  * B is ready where its layout has the groups innermost (weights: layout.c), else it is packed. A is read where it lies
  * if the sum's innermost loop has unit stride there; else it is packed, by rows, or by steps where rows are what is
@@ -140,7 +142,7 @@ LLVMValueRef cg_dot_load(struct cg *g, LLVMValueRef p, int lanes, int operand)
 /* -- Products -------------------------------------------------------------------------------------------- */
 
 /* Are sums in f16? Machines that don't multiply f16 follow the schedule with sums of floats. */
-static bool half_sums(const struct cg *g)
+bool cg_half_sums(const struct cg *g)
 {
     return ct_half(&g->c) && em_cpu(g->e)->multiplies_f16;
 }
@@ -197,7 +199,7 @@ LLVMValueRef cg_product(struct cg *g, bool shifted, LLVMValueRef a, LLVMValueRef
     if (g->c.depth == 1)
         return tcc_is_float(g->c.dtype) ? em_fma(e, a, b, acc)
                                         : LLVMBuildAdd(e->b, acc, LLVMBuildMul(e->b, a, b, ""), "");
-    if (half_sums(g)) {
+    if (cg_half_sums(g)) {
         LLVMTypeRef t = cg_dot_sums(g, false);
         LLVMValueRef right = LLVMBuildBitCast(e->b, b, t, "");
         return em_fma(e, LLVMBuildBitCast(e->b, a, t, ""), right, acc);
@@ -245,7 +247,7 @@ LLVMTypeRef cg_dot_sums(struct cg *g, bool pairs)
 {
     if (pairs)
         return em_vec(g->e->t_i32, g->lanes * 2);
-    return half_sums(g) ? em_vec(LLVMHalfTypeInContext(g->e->lc), g->lanes * 2) : g->vec;
+    return cg_half_sums(g) ? em_vec(LLVMHalfTypeInContext(g->e->lc), g->lanes * 2) : g->vec;
 }
 
 LLVMValueRef cg_dot_total(struct cg *g, LLVMValueRef sums)
@@ -253,7 +255,7 @@ LLVMValueRef cg_dot_total(struct cg *g, LLVMValueRef sums)
     struct em *e = g->e;
     if (g->c.depth == 4 && em_lanes_of(sums) > g->lanes)
         return em_cpu(e)->join_pairs(e, sums);
-    if (!half_sums(g))
+    if (!cg_half_sums(g))
         return sums;
     LLVMTypeRef lanes = em_vec(e->t_i32, g->lanes), half = LLVMHalfTypeInContext(e->lc);
     LLVMValueRef bits = LLVMBuildBitCast(e->b, sums, lanes, ""), args[3] = {bits, bits, em_int(lanes, 16)};
@@ -262,6 +264,38 @@ LLVMValueRef cg_dot_total(struct cg *g, LLVMValueRef sums)
     LLVMValueRef both = LLVMBuildBitCast(e->b, LLVMBuildFAdd(e->b, sums, other, ""), lanes, "");
     LLVMValueRef low = LLVMBuildTrunc(e->b, both, em_vec(LLVMInt16TypeInContext(e->lc), g->lanes), "");
     return LLVMBuildFPExt(e->b, LLVMBuildBitCast(e->b, low, em_vec(half, g->lanes), ""), g->vec, "");
+}
+
+/* -- Pairs of f16 taken apart ------------------------------------------------------------------------------ */
+
+/* Lanes first, first + step and so on of a and, behind them, b. */
+static LLVMValueRef every(struct cg *g, LLVMValueRef a, LLVMValueRef b, int first, int step, int n)
+{
+    int order[EM_MAX_LANES];
+    for (int i = 0; i < n; i++)
+        order[i] = first + i * step;
+    return em_shuffle(g->e, a, b, n, order);
+}
+
+void cg_take_apart(struct cg *g, int cv, LLVMValueRef *pairs)
+{
+    LLVMTypeRef t = cg_dot_sums(g, false);
+    for (int c = 0; c < cv; c += 2) {
+        LLVMValueRef a = LLVMBuildBitCast(g->e->b, pairs[c], t, ""), b = LLVMBuildBitCast(g->e->b, pairs[c + 1], t, "");
+        for (int i = 0; i < 2; i++)
+            pairs[c + i] = every(g, a, b, i, 2, 2 * g->lanes);
+    }
+}
+
+LLVMValueRef cg_apart_product(struct cg *g, LLVMValueRef a, int lane, LLVMValueRef b, LLVMValueRef acc)
+{
+    a = LLVMBuildBitCast(g->e->b, a, cg_dot_sums(g, false), "");
+    return em_fma(g->e, cpu_lane(g->e, a, lane, 2 * g->lanes), b, acc);
+}
+
+LLVMValueRef cg_apart_total(struct cg *g, LLVMValueRef sums, int which)
+{
+    return LLVMBuildFPExt(g->e->b, every(g, sums, sums, which * g->lanes, 1, g->lanes), g->vec, "");
 }
 
 /* -- Squares ----------------------------------------------------------------------------------------------- */

@@ -134,6 +134,11 @@ int ct_depth(const struct cpu_machine *m, const struct ct *c);
 /* Are products and sums of up to CT_HALF_PART steps in f16? With c->depth set. */
 bool ct_half(const struct ct *c);
 #define CT_HALF_PART 80
+/* Are pairs of f16 of cv vectors of B taken apart, for A's of mr rows by lane of 16 bits? Else A's are repeated. */
+static inline bool ct_takes_apart(const struct ct *c, int mr, int cv)
+{
+    return c->by_lane && ct_half(c) && cv % 2 == 0 && mr >= cv;
+}
 /* With c->depth set, and A and B known to lie so: can they be taken in groups? Settles pack_a, pack_b and the innermost
  * loop. */
 bool ct_dot(struct ct *c);

@@ -111,15 +111,15 @@ static void carry_end(struct sum *s, struct em_loop *l, struct em_span rows)
 static void plan_half_parts(struct sum *s)
 {
     const struct ct *c = &s->g->c;
-    int64_t inner = 1;
+    int64_t inner = 1, most = s->apart ? CT_HALF_PART / 2 : CT_HALF_PART; /* each sum takes both of a pair */
     int level = c->nks - 1;
-    while (level > 0 && c->ks[level].n != CT_DYN && inner * c->ks[level].n <= CT_HALF_PART)
+    while (level > 0 && c->ks[level].n != CT_DYN && inner * c->ks[level].n <= most)
         inner *= c->ks[level--].n;
     int64_t n = c->ks[level].n;
-    if (!inner || (n != CT_DYN && inner * n <= CT_HALF_PART))
+    if (!inner || (n != CT_DYN && inner * n <= most))
         return;
     s->part_level = level;
-    s->part = CT_HALF_PART / inner;
+    s->part = most / inner;
     if (n != CT_DYN) {
         int64_t parts = (n + s->part - 1) / s->part;
         s->part = (n + parts - 1) / parts;
@@ -167,10 +167,15 @@ static void part_begin(struct sum *s, LLVMValueRef *so_far)
 static void part_end(struct sum *s, LLVMValueRef *so_far)
 {
     LLVMOpcode add = tcc_is_float(s->g->c.dtype) ? LLVMFAdd : LLVMAdd;
-    for (int i = 0; i < ct_held_rows(&s->g->c, s->mr) * s->cv; i++)
-        s->acc[i] = LLVMIsNull(s->acc[i])
-                        ? so_far[i]
-                        : LLVMBuildBinOp(s->g->e->b, add, so_far[i], cg_dot_total(s->g, s->acc[i]), "");
+    /* Backwards: where pairs are taken apart, the sums of two vectors are in the first. */
+    for (int i = (int)ct_held_rows(&s->g->c, s->mr) * s->cv - 1; i >= 0; i--) {
+        LLVMValueRef sums = s->acc[s->apart ? i - i % 2 : i], all = so_far[i];
+        if (!LLVMIsNull(sums)) {
+            LLVMValueRef total = s->apart ? cg_apart_total(s->g, sums, i % 2) : cg_dot_total(s->g, sums);
+            all = LLVMBuildBinOp(s->g->e->b, add, all, total, "");
+        }
+        s->acc[i] = all;
+    }
 }
 
 /* -- Loops ------------------------------------------------------------------------------------------------ */
@@ -543,6 +548,7 @@ void cg_micro(struct cg *g, LLVMValueRef x, LLVMValueRef r0, int mr, int cv, int
     struct em *e = g->e;
     const struct ct *c = &g->c;
     struct sum s = {.g = g, .mr = mr, .cv = cv, .start = start, .row_sa = c->row_sa};
+    s.apart = ct_takes_apart(c, mr, cv) && cg_half_sums(g);
     LLVMValueRef a, b;
     sum_begin(&s, x, r0, &a, &b);
     cg_start_fetch(&s, r0, b);

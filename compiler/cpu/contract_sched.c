@@ -82,8 +82,8 @@ double ct_step_cost(const struct ct *c, int mr, int cv)
            cost = 4; /* two loads a cycle are not quite reached */
     if (c->pairs)    /* four instructions for each, two to repeat a value of A and make it signed */
         fma = 4 * fma + (c->packs_signed ? 0 : mr);
-    if (ct_half(c) && c->by_lane) /* pairs are repeated, in the pipes that multiply */
-        fma += mr / 2.0;
+    if (ct_half(c) && c->by_lane) /* pairs are taken apart, or repeated, in the pipes that multiply */
+        fma += (ct_takes_apart(c, mr, cv) ? cv : mr) / 2.0;
     if (c->square) { /* two vectors of B for each of columns */
         fma = (double)ct_held_rows(c, mr) * cv / 2;
         loads = 1.1 * ((c->pack_a ? (double)mr / 2 : mr) + 2 * cv) / 2;
@@ -114,8 +114,10 @@ static int max_rows(const struct cpu_machine *m, const struct ct *c, int cv)
     int free = m->registers - cv - (m->emit.fma ? 1 : 2) - spare, mr = free / cv;
     if (c->pairs) /* a value of A and products beside B and two vectors for each sum */
         mr = (m->registers - cv - 3 - ct_summed_row(c) * cv) / (2 * cv);
-    if (c->by_lane) { /* a vector a row beside its sums */
-        mr = (m->registers - cv - 1 - ct_summed_row(c) * (cv + 1)) / (cv + 1);
+    if (c->by_lane) {                                /* a vector a row beside its sums */
+        mr = (m->registers - cv - 3) / (cv / 2 + 1); /* lanes of 16 bits are those of 16 registers: some stay free */
+        if (!ct_takes_apart(c, mr, cv))
+            mr = (m->registers - cv - 1 - ct_summed_row(c) * (cv + 1)) / (cv + 1);
         mr = mr < m->lane_rows ? mr : m->lane_rows;
     } else if (m->lane_bytes && cv > 1 && ct_rows_share(c->ks[c->nks - 1].sa, c->row_sa, mr, 2)) {
         mr = (m->registers - cv) / (cv + 1); /* what rows share is kept, and no product reads memory */

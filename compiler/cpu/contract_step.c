@@ -108,6 +108,17 @@ static void load_columns(struct sum *s, LLVMValueRef b, LLVMValueRef *bv)
         if (s->sums_less)
             s->less[c] = cg_product(g, true, em_int(em_vec(g->e->t_i32, g->lanes), (int)0x80808080), bv[c], s->less[c]);
     }
+    if (s->apart)
+        cg_take_apart(g, s->cv, bv);
+}
+
+/* A row's products by pairs that were taken apart, the lane-th of av's. */
+static void add_apart(struct sum *s, int64_t r, LLVMValueRef av, int lane, const LLVMValueRef *bv)
+{
+    for (int c = 0; c < s->cv; c++) {
+        LLVMValueRef *acc = &s->acc[r * s->cv + c - c % 2];
+        *acc = cg_apart_product(s->g, av, 2 * lane + c % 2, bv[c], *acc);
+    }
 }
 
 /* A's groups lie apart in halves; B's are taken apart, once for all rows. */
@@ -166,7 +177,9 @@ void cg_sum_step(struct sum *s, LLVMValueRef a, LLVMValueRef b, struct em_span r
     }
     for (int64_t r = rows.lo; r < rows.hi; r++) {
         LLVMValueRef av = em_splat(e, load_row(s, row_at(s, a, r), 1), g->lanes);
-        for (int c = 0; c < s->cv; c++)
+        if (s->apart)
+            add_apart(s, r, av, 0, bv);
+        for (int c = 0; c < s->cv && !s->apart; c++)
             s->acc[r * s->cv + c] = cg_product(g, s->shifted, av, bv[c], s->acc[r * s->cv + c]);
     }
 }
@@ -188,7 +201,9 @@ void cg_sum_steps_by_lane(struct sum *s, LLVMValueRef a, LLVMValueRef b, struct 
     for (int i = 0; i < g->c.by_lane; i++) {
         LLVMValueRef bv[CPU_TILE_VECTORS];
         load_columns(s, cg_gepc(g, b, i * s->sb[g->c.nks - 1]), bv);
-        for (int64_t r = rows.lo; r < rows.hi; r++)
+        for (int64_t r = rows.lo; r < rows.hi && s->apart; r++)
+            add_apart(s, r, av[r], i, bv);
+        for (int64_t r = rows.lo; r < rows.hi && !s->apart; r++)
             for (int c = 0; c < s->cv; c++)
                 s->acc[r * s->cv + c] = cg_lane_product(g, s->shifted, av[r], i, bv[c], s->acc[r * s->cv + c]);
     }
