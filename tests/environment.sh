@@ -35,6 +35,10 @@ sed -nE 's/^(ENV|THEIRS)\(([A-Za-z0-9_]*),.*/\2/p' "$top_srcdir/base/env.def" | 
     (cd "$top_srcdir" && grep -rqE "\"$name\"" --include='*.c' --include='*.h' --include='*.py' base runtime sim compiler tools) || fail "nothing reads $name"
 done || exit 1
 
+# Where temporary files go is asked in one place.
+(cd "$top_srcdir" && grep -rlE 'getenv\("TMPDIR"|"/tmp' --include='*.c' base runtime sim ir passes compiler tools) >"$tmp/places"
+[ "$(cat "$tmp/places")" = base/scratch.c ] || fail "TMPDIR or /tmp, in other places than base/scratch.c: $(cat "$tmp/places")"
+
 # A parameter that the loss does not reach, the second time from the cache, under another name of the file.
 cat >dead.tcir <<'END'
 state @w: f32[4] param = f32[4] splat(0.5)

@@ -184,6 +184,12 @@ START_TEST(scratch)
     ck_assert_int_eq(names("."), 1);
     holds("stays", "stays");
     ck_assert_int_eq(tcr_scratch_make(&s, "none", "x"), -1);
+    setenv("TMPDIR", "", 1);
+    ck_assert_str_eq(tcr_temporary(), "/tmp");
+    setenv("TMPDIR", ".", 1);
+    ck_assert_int_eq(tcr_scratch_make(&s, NULL, "x-"), 0);
+    ck_assert_int_eq(names("."), 2);
+    tcr_scratch_remove(&s);
     child = fork();
     if (!child) {
         pid_t self = getpid();
