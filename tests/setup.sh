@@ -48,3 +48,15 @@ expect_status() {
         fail "exit status $got, not $want: $*"
     fi
 }
+
+# joined N: the TAP of N programs that is its input, as that of one. One that did not get to its plan, or to all of it, is a failure.
+joined() {
+    awk -v programs="$1" '/^1\.\./ { plans++; planned += substr($0, 4); next }
+        /^(not )?ok / { n++; sub(/ok [0-9]+/, "ok " n) }
+        { print }
+        END {
+            if (plans != programs || planned != n)
+                print "not ok " ++n " - " plans + 0 " of " programs " programs ended, " n - 1 " of " planned + 0 " cases are there"
+            print "1.." n
+        }'
+}
