@@ -196,6 +196,12 @@ static void div_bounds(ir_expr a, ir_expr b, int64_t *lo, int64_t *hi)
     int64_t small = b->lo > 1 ? b->lo : 1, big = b->hi < 1 ? 1 : b->hi;
     *lo = a->lo == INT64_MIN ? INT64_MIN : floor_div(a->lo, a->lo >= 0 ? big : small);
     *hi = a->hi == INT64_MAX ? INT64_MAX : floor_div(a->hi, a->hi >= 0 ? small : big);
+    int64_t c;
+    if (b->kind != IR_X_FLOORDIV || b->arg[0] != a || b->lo < 1 || !ir_is_const(b->arg[1], &c) || c > INT64_MAX / 2)
+        return;
+    /* b = a floordiv c, so c b <= a < c b + c */
+    *lo = *lo < c ? c : *lo;
+    *hi = *hi > 2 * c - 1 ? 2 * c - 1 : *hi;
 }
 
 static ir_expr raw_div(struct ir_ctx *ctx, ir_expr a, ir_expr b)

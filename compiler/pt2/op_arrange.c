@@ -131,9 +131,9 @@ bool aten_roll(struct pt2 *p)
         axes[0] = 0;
     for (int k = 0; y && k < n; k++) {
         int axis = (int)(axes[k] < 0 ? axes[k] + imp_rank(y) : axes[k]);
-        if (axis < 0 || axis >= imp_rank(y) || imp_dim(y, axis)->lo < 1)
-            return imp_unsupported(p->im, "an axis that is empty or not there");
-        y = rolled(p, y, axis, ir_mod(p->ctx, shifts[k], imp_dim(y, axis)));
+        if (axis < 0 || axis >= imp_rank(y))
+            return imp_bad(p->im, "axis %lld of %d dims", (long long)axes[k], imp_rank(y));
+        y = rolled(p, y, axis, ir_mod(p->ctx, shifts[k], pt2_divisor(p->ctx, imp_dim(y, axis))));
     }
     return y && pt2_out(p, 0, imp_reshape(p->im, y, imp_rank(x), x->type->dim));
 }

@@ -414,9 +414,9 @@ static const struct number_op {
     ir_expr (*on_exprs)(struct ir_ctx *ctx, ir_expr a, ir_expr b);
     enum ir_op op;
 } number_ops[] = {
-    {ir_add, IR_add}, {ir_sub, IR_sub}, {ir_mul, IR_mul}, {ir_floordiv, IR_div}, {ir_mod, IR_mod}, {ir_max, IR_max},
-    {ir_min, IR_min}, {NULL, IR_eq},    {NULL, IR_ne},    {NULL, IR_lt},         {NULL, IR_le},    {NULL, IR_gt},
-    {NULL, IR_ge},    {NULL, IR_and},   {NULL, IR_or},    {NULL, IR_div},        {NULL, IR_pow},
+    {ir_add, IR_add}, {ir_sub, IR_sub}, {ir_mul, IR_mul}, {ir_floordiv, IR_div}, {ir_mod, IR_mod},    {ir_max, IR_max},
+    {ir_min, IR_min}, {NULL, IR_eq},    {NULL, IR_ne},    {NULL, IR_lt},         {NULL, IR_le},       {NULL, IR_gt},
+    {NULL, IR_ge},    {NULL, IR_and},   {NULL, IR_or},    {NULL, IR_div},        {pt2_power, IR_pow},
 };
 enum { FLOORDIV = 3, MOD = 4, TRUEDIV = 15 };
 
@@ -457,14 +457,19 @@ bool aten_number2(struct pt2 *p)
                 return false;
             b = ir_max(p->ctx, b, ir_const(p->ctx, 1));
         }
-        return pt2_out_e(p, 0, op->on_exprs(p->ctx, a, b));
+        ir_expr e = op->on_exprs(p->ctx, a, b);
+        if (e)
+            return pt2_out_e(p, 0, e);
     }
     struct ir_value *x = pt2_operand(p, names[0], &number), *y = x ? pt2_operand(p, names[1], &number) : NULL;
     if (!y)
         return false;
     enum tcc_dtype d = arg == TRUEDIV ? TCC_F64 : pt2_promote(x, true, y, true);
-    struct ir_value *y_cast = imp_cast(im, y, d);
-    struct ir_value *v = imp_bin(im, op->op, imp_cast(im, x, d), y_cast);
+    x = imp_cast(im, x, d);
+    y = imp_cast(im, y, d);
+    if (arg == FLOORDIV && tcc_is_int(d))
+        return pt2_out(p, 0, (y = pt2_not_zero(p, y)) ? pt2_floor_div(p, x, y) : NULL);
+    struct ir_value *v = imp_bin(im, op->op, x, y);
     return pt2_out(p, 0, arg == FLOORDIV ? imp_un(im, IR_floor, v) : v);
 }
 

@@ -118,6 +118,8 @@ bool aten_tensor_split(struct pt2 *p)
     }
     for (int k = 0; k < n; k++) {
         ir_expr to = k == n - 1 ? extent : given < 0 ? cuts[k] : pt2_clamp(p, cuts[k], extent);
+        if (!to)
+            return false;
         ir_expr size = given < 0 ? ir_sub(p->ctx, to, at) : ir_max(p->ctx, ir_const(p->ctx, 0), ir_sub(p->ctx, to, at));
         if (pt2_makes(p, k) && !pt2_out(p, k, imp_slice1(p->im, x, (int)axis, at, size)))
             return false;

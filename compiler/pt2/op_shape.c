@@ -4,15 +4,29 @@
 
 /* -- Bounds */
 
+/* An index, from the end where it is negative. Where sizes make it, the exporter took a sign for granted: -n is from
+ * the end, for no n of 0, and n - m from the front. What the data decide may be either. NULL after a message. */
 static ir_expr pt2_wrap(struct pt2 *p, ir_expr i, ir_expr size)
 {
-    return i->hi < 0 ? ir_add(p->ctx, i, size) : i;
+    if (i->lo >= 0)
+        return i;
+    if (i->hi < 0)
+        return ir_add(p->ctx, i, size);
+    if (!imp_of_inputs(p->im, i)) {
+        ir_expr above = ir_max(p->ctx, pt2_zero(p), ir_mulc(p->ctx, i, -1));
+        return ir_add(p->ctx, i, ir_mul(p->ctx, size, ir_min(p->ctx, pt2_one(p), above)));
+    }
+    if (i->hi > 0)
+        return i;
+    return imp_assume(p->im, IR_LE, i, ir_const(p->ctx, -1), "an index from the end is negative")
+               ? ir_add(p->ctx, i, size)
+               : NULL;
 }
 
 ir_expr pt2_clamp(struct pt2 *p, ir_expr i, ir_expr size)
 {
     i = pt2_wrap(p, i, size);
-    return ir_max(p->ctx, ir_const(p->ctx, 0), ir_min(p->ctx, i, size));
+    return i ? ir_max(p->ctx, pt2_zero(p), ir_min(p->ctx, i, size)) : NULL;
 }
 
 /* -- Reshapes */
@@ -286,6 +300,8 @@ static bool read_slice(struct pt2 *p, const struct ir_value *x, int64_t axis, ir
     bool whole = ir_is_const(to, NULL) && to->lo >= INT64_C(1) << 40;
     *start = pt2_clamp(p, from, extent);
     to = whole ? extent : pt2_clamp(p, to, extent);
+    if (!*start || !to)
+        return false;
     ir_expr span = ir_max(p->ctx, pt2_zero(p), ir_sub(p->ctx, to, *start));
     *size = *step == 1 ? span : ir_ceildiv(p->ctx, span, ir_const(p->ctx, *step));
     return true;
@@ -306,12 +322,14 @@ bool aten_narrow(struct pt2 *p)
     int64_t axis;
     ir_expr start = pt2_e(p, "start", 0), size = pt2_e(p, "length", 0);
     return x && start && size && pt2_axis(p, "dim", 0, imp_rank(x), &axis) &&
-           pt2_out(p, 0, imp_slice1(p->im, x, (int)axis, pt2_wrap(p, start, imp_dim(x, (int)axis)), size));
+           (start = pt2_wrap(p, start, imp_dim(x, (int)axis))) &&
+           pt2_out(p, 0, imp_slice1(p->im, x, (int)axis, start, size));
 }
 
 static struct ir_value *element(struct pt2 *p, struct ir_value *x, int64_t axis, ir_expr index)
 {
-    struct ir_value *part = imp_slice1(p->im, x, (int)axis, pt2_wrap(p, index, imp_dim(x, (int)axis)), pt2_one(p));
+    ir_expr at = pt2_wrap(p, index, imp_dim(x, (int)axis));
+    struct ir_value *part = at ? imp_slice1(p->im, x, (int)axis, at, pt2_one(p)) : NULL;
     return part ? imp_squeeze(p->im, part, 1, &axis) : NULL;
 }
 
@@ -365,7 +383,8 @@ bool aten_select_scatter(struct pt2 *p)
     if (!src || !index || !imp_rank(x) || !pt2_axis(p, "dim", 0, imp_rank(x), &axis))
         return false;
     src = imp_unsqueeze(p->im, imp_cast(p->im, src, imp_dtype(x)), 1, &axis);
-    return src && pt2_out(p, 0, replace(p, x, src, axis, pt2_wrap(p, index, imp_dim(x, (int)axis)), pt2_one(p), 1));
+    index = pt2_wrap(p, index, imp_dim(x, (int)axis));
+    return src && index && pt2_out(p, 0, replace(p, x, src, axis, index, pt2_one(p), 1));
 }
 
 /* -- Lists of parts */

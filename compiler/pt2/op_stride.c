@@ -234,10 +234,8 @@ bool aten_diff(struct pt2 *p)
     }
     x = n > 1 ? imp_concat(p->im, n, in, (int)axis) : x;
     for (int64_t k = 0; x && k < times; k++) {
-        ir_expr size = ir_addc(p->ctx, imp_dim(x, (int)axis), -1);
-        if (size->lo < 0)
-            return imp_unsupported(p->im, "an axis that may be empty");
-        struct ir_value *next = imp_slice1(p->im, x, (int)axis, ir_const(p->ctx, 1), size),
+        ir_expr whole = imp_dim(x, (int)axis), size = ir_max(p->ctx, pt2_zero(p), ir_addc(p->ctx, whole, -1));
+        struct ir_value *next = imp_slice1(p->im, x, (int)axis, ir_sub(p->ctx, whole, size), size),
                         *before = next ? imp_slice1(p->im, x, (int)axis, ir_const(p->ctx, 0), size) : NULL;
         x = before ? imp_bin(p->im, imp_dtype(x) == TCC_BOOL ? IR_xor : IR_sub, next, before) : NULL;
     }

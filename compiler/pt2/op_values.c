@@ -55,8 +55,9 @@ static struct ir_value *bounds_of(struct pt2 *p, struct ir_value *x, int64_t bin
         from = imp_reduce(p->im, IR_reduce_min, x, 1, &first, false);
         to = imp_reduce(p->im, IR_reduce_max, x, 1, &first, false);
     }
-    struct ir_value *same = imp_bin(p->im, IR_eq, from, to), *least = imp_with(p->im, IR_sub, from, 0.5),
-                    *most = imp_with(p->im, IR_add, to, n == 2 || !ir_is_value(imp_dim(x, 0), 0) ? 0.5 : 1);
+    double half = n == 2 || !ir_is_value(imp_dim(x, 0), 0) ? 0.5 : 0; /* of no data 0 to 1 */
+    struct ir_value *same = imp_bin(p->im, IR_eq, from, to), *least = imp_with(p->im, IR_sub, from, half),
+                    *most = imp_with(p->im, IR_add, to, 1 - half);
     struct ir_value *selected = imp_select(p->im, same, most, to);
     return bounds(p, imp_select(p->im, same, least, from), selected, bins);
 }

@@ -266,7 +266,8 @@ ir_expr pt2_symbols(struct pt2 *p, const char *text);
 const char *pt2_dim_name(struct pt2 *p, const char *symbol);
 /* writes the results; sizes: of the last n axes */
 bool pt2_adaptive_max(struct pt2 *p, struct ir_value *x, int n, const ir_expr *sizes);
-ir_expr pt2_divisor(struct ir_ctx *ctx, ir_expr b);       /* at least 1; NULL: b may be negative */
+ir_expr pt2_divisor(struct ir_ctx *ctx, ir_expr b);                  /* at least 1; NULL: b may be negative */
+ir_expr pt2_power(struct ir_ctx *ctx, ir_expr a, ir_expr b);         /* NULL: b is no number of 0 to 16 */
 /* The n inputs' types, and expressions of those that are integers (else NULL), in symbols that dims and integers give
  * by themselves (sizes.c). */
 void pt2_name_sizes(struct pt2 *p, int n, ir_type *types, ir_expr *numbers);

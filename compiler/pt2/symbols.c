@@ -78,7 +78,7 @@ static ir_expr modulus(struct ir_ctx *ctx, ir_expr a, ir_expr b)
     return by ? ir_mod(ctx, a, by) : NULL;
 }
 
-static ir_expr power(struct ir_ctx *ctx, ir_expr a, ir_expr b)
+ir_expr pt2_power(struct ir_ctx *ctx, ir_expr a, ir_expr b)
 {
     int64_t n;
     ir_expr e = ir_const(ctx, 1);
@@ -93,9 +93,9 @@ static const struct {
     const char *name;
     ir_expr (*f)(struct ir_ctx *ctx, ir_expr a, ir_expr b);
 } functions[] = {
-    {"Add(", ir_add},         {"Mul(", ir_mul},  {"FloorDiv(", divide},    {"CleanDiv(", divide},
-    {"CeilDiv(", ir_ceildiv}, {"Mod(", modulus}, {"PythonMod(", modulus},  {"Max(", ir_max},
-    {"Min(", ir_min},         {"Pow(", power},   {"PowByNatural(", power},
+    {"Add(", ir_add},         {"Mul(", ir_mul},    {"FloorDiv(", divide},        {"CleanDiv(", divide},
+    {"CeilDiv(", ir_ceildiv}, {"Mod(", modulus},   {"PythonMod(", modulus},      {"Max(", ir_max},
+    {"Min(", ir_min},         {"Pow(", pt2_power}, {"PowByNatural(", pt2_power},
 };
 
 static ir_expr expression(struct text *t), rounding(struct text *t);

@@ -26,11 +26,11 @@ class Program(torch.nn.Module):
 
 
 def dynamic_shapes(dynamic):
-    """({0: "n"}, None): which axes have which symbol; "2*n" is twice that, "N" at least 2."""
+    """({0: "n"}, None): which axes have which symbol; "2*n" is twice that, "N" at least 2, "n16" at least 16."""
     dims = {}
     def dim(text):
         factor, _, name = text.rpartition("*")
-        dims.setdefault(name, torch.export.Dim(name, min=1 if not factor and name.islower() else 2, max=64))
+        dims.setdefault(name, torch.export.Dim(name, min=int(name[1:] or (1 if not factor and name.islower() else 2)), max=64))
         return int(factor) * dims[name] if factor else dims[name]
     return tuple({axis: dim(text) for axis, text in (axes or {}).items()} for axes in dynamic)
 

@@ -89,6 +89,18 @@ case("prims", lambda x, y: (prims.sum(x, [0, 2]), prims.var(x, [1], correction=0
 case("prims_halves", lambda x: (prims.sum(x, [1]), prims.rev(x, [1])), t(3, 4, dtype=BF16))
 # -- Sizes
 case("size_divided", lambda x, y: x.new_zeros(x.shape[0] // (y.shape[0] - 1) + 1), t(4, 6), t(3, 6), dynamic=({0: "n"}, {0: "m"}))
+case("size_powers", lambda x: (x.new_zeros(x.shape[0] ** 2 // (x.shape[0] + 1)), x + (x.shape[0] ** 3 - 1) // x.shape[0]), t(16, 6), dynamic=({0: "n16"},))
+case("index_of_size", lambda x: (lambda n: torch.arange(2 * n)[-n:] * 2)(x.shape[0] // (x.shape[0] // 8)) + x.sum(), t(19), dynamic=({0: "n16"},))
+
+
+def within(k):
+    torch._check(k >= -9)
+    torch._check(k < 9)
+    return k
+
+
+case("index_of_data", lambda x, i: [v for j in range(4) for k in (within(i[j].item()),) for v in (x.select(0, k), x[k:], x[:k], torch.select_scatter(x, x[0] * 0, 0, k))], t(9, 2), torch.tensor([3, 0, -2, -9]), edit=lambda graph: None)
+case("index_of_data_narrow", lambda x, i: [x.narrow(0, within(i[j].item()), 2) for j in range(4)], t(9, 2), torch.tensor([3, 0, -2, -9]))
 case("promoted", lambda x, y: x.to(torch.promote_types(x.dtype, y.dtype)), t(3, 2), t(2, dtype=F64))
 # -- Regions
 r = regions(6, 14, 2)

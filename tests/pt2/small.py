@@ -105,6 +105,9 @@ row("renorm", lambda x: [torch.renorm(x, p, 0, 0.7) for p in (1, 2, 3)], lambda 
 row("trapezoid", lambda x, y: (torch.trapezoid(x, dx=0.5), torch.trapezoid(x, y), torch.cumulative_trapezoid(x)), lambda n, d: [d(2, n), d(n)], ANY)
 row("vander", lambda x: (torch.vander(x), torch.vander(x, 3, increasing=True)), lambda n, d: [d(n)], (*FLOATS, *INTS), False)   # PyTorch's gradient of it raises
 row("fftshift", lambda x: (torch.fft.fftshift(x), torch.fft.ifftshift(x, dim=0)), lambda n, d: [d(n, 3)], ANY)
+row("roll", lambda x: (torch.roll(x, (1, -2), (0, 1)), torch.roll(x, 5)), lambda n, d: [d(3, n)], ANY)
+row("diff", lambda x, y: (torch.diff(x), torch.diff(x, 2, 0), torch.diff(x, prepend=y, append=x)), lambda n, d: [d(3, n), d(3, 1)], ANY)
+row("histogram", lambda x: torch.histogram(x, 4), lambda n, d: [d(n)], WIDE, False)
 row("frexp", lambda x: torch.frexp(x), lambda n, d: [d(n)], FLOATS, False)
 row("nextafter", torch.nextafter, lambda n, d: [d(n), d(n)], FLOATS, False)
 row("view_bits", lambda x: (x.view(I32) if x.element_size() == 4 else x.view(I64) if x.element_size() == 8 else x.view(torch.int16) if x.element_size() == 2 else x.view(torch.int8),), lambda n, d: [d(n, 2)], ANY, False)

@@ -129,6 +129,10 @@ START_TEST(bounds)
     SAME(ir_max(ctx, N, add(N, c(3))), add(N, c(3)));
     SAME(ir_min(ctx, c(8), j), j);
     SAME(ir_max(ctx, N, S), ir_max(ctx, S, N));
+    /* a floordiv (a floordiv 8), where that is no 0 */
+    ir_expr a = ir_max(ctx, N, c(8)), parts = dv(a, dv(a, c(8)));
+    ck_assert_int_eq(parts->lo, 8);
+    ck_assert_int_eq(parts->hi, 15);
 }
 END_TEST
 
