@@ -6,7 +6,10 @@ Each is the polynomial P of the given degree that minimises max |w(x) (P(x) - f(
 exchange in 60-digit arithmetic (Muller, Handbook of Floating-Point Arithmetic, chapter 10). The largest weighted
 error is printed beside it. Needs mpmath. Usage: vmath-coefficients.py > compiler/emit/vmath_coeffs.h
 """
-from mpmath import mp, mpf, mpc, exp, expm1, log, log1p, sin, cos, atan, asin, sqrt, erf, erfc, tanh, pi, matrix, lu_solve
+import math
+import struct
+
+from mpmath import fp, mp, mpf, mpc, exp, expm1, log, log1p, sin, cos, atan, asin, sqrt, erf, erfc, tanh, pi, matrix, lu_solve
 
 mp.dps = 60
 LN2_2 = log(2) / 2
@@ -104,6 +107,45 @@ for name, f, w, a, b, degree in TABLE:
     for k in c:
         print('    %s,' % float(k).hex())
     print('};\n')
+PIECES, DEGREE, ONE = 8, 6, 2.0 ** 23  # of float: units in the last place in 1
+
+
+def gelu_tanh(x, m=mp): return m.tanh(m.sqrt(2 / m.pi) * (x + m.mpf('0.044715') * x ** 3))
+
+
+def as_float(v): return mpf(struct.unpack('f', struct.pack('f', float(v)))[0])
+
+
+def interpolate(f, n):
+    """The polynomial through n Chebyshev points of [-1/2, 1/2], among which the middle: coefficients as floats, and its largest error."""
+    points = [cos(pi * (2 * k + 1) / (2 * n)) / 2 for k in range(n)]
+    c = lu_solve(matrix([[x ** j for j in range(n)] for x in points]), matrix([f(x) for x in points]))
+    c = [mp.nint(c[0] * ONE) / ONE] + [as_float(v) for v in c[1:]]
+    return max(abs(mp.polyval(c[::-1], x) - f(x)) for x in (mpf(k) / 50 - mpf(1) / 2 for k in range(51))), c
+
+
+def pieces_of(f, quick, least, most, tries=200000, best=40):
+    """Pieces per unit, such that the values in the pieces' middles are multiples of 1 / ONE as nearly as can be: with one added those are
+    exact. Of the best ones that whose polynomials of floats err least."""
+    def far(per_unit):
+        return max(abs(v - round(v)) for v in (quick((k + 0.5) / per_unit) * ONE for k in range(PIECES)))
+    some = sorted(((PIECES - 0.002) / (least + (most - least) * i / tries) for i in range(tries)), key=far)[:best]
+    all = ((u, [interpolate(lambda t: f((k + t + mpf(1) / 2) / u), DEGREE + 1) for k in range(PIECES)]) for u in some)
+    return min(((max(error for error, c in pieces), u, pieces) for u, pieces in all), key=lambda x: x[0])
+
+
+print('/* Functions from 0 to `end`, where they round to 1, in pieces of equal length, which end a bit behind it so that no')
+print(' * value is rounded into another: polynomials in -1/2 to 1/2, by power, then by piece. */')
+print('enum { VM_PIECES = %d, VM_PIECE_DEGREE = %d };\n' % (PIECES, DEGREE))
+print('struct vm_pieces {\n    double end, per_unit;\n    double c[VM_PIECE_DEGREE + 1][VM_PIECES];\n};\n')
+for name, f, quick, least, most in (('erf', erf, math.erf, 3.935, 3.96), ('gelu_tanh', gelu_tanh, lambda x: gelu_tanh(x, fp), 5.165, 5.22)):
+    worst, per_unit, pieces = pieces_of(f, quick, least, most)
+    print('/* largest error 2^%s */' % mp.nstr(log(worst) / log(2), 4))
+    print('static const struct vm_pieces vm_%s_pieces = {\n    %s,\n    %s,\n    {' % (name, '%.6g' % ((PIECES - 0.002) / per_unit), per_unit.hex()))
+    for power in range(DEGREE + 1):
+        numbers = [float(c[power]).hex() for error, c in pieces]
+        print('        {%s,\n         %s},' % tuple(', '.join(numbers[i:i + PIECES // 2]) for i in (0, PIECES // 2)))
+    print('    },\n};\n')
 print('/* Bits of 2/pi after 64 zero bits, for the reduction of huge arguments. */')
 print('static const unsigned long long vm_two_over_pi[] = {')
 mp.dps = 500

@@ -477,6 +477,7 @@ static void columns_by_rows(struct cg *g, const struct em_tiles *t)
 static void study_epilogue(struct cg *g)
 {
     const struct kn_kernel *k = g->c.k;
+    bool functions = false, by_itself = false;
     g->by_row = IR_NEWN(g->e->ctx, k->ninsns, bool);
     for (int i = kn_main_stage(k)->last; i < k->ninsns; i++) {
         const struct kn_insn *in = &k->insns[i];
@@ -488,9 +489,13 @@ static void study_epilogue(struct cg *g)
         for (int j = kn_main_stage(k)->last; j < i; j++)
             by |= g->by_row[j] && k->insns[j].code == KN_INDEX && kn_insn_uses(in, k->insns[j].expr);
         g->by_row[i] = by;
+        bool function = in->code == KN_SCALAR && in->op > IR_sqrt && in->op < IR_and;
         if (by)
-            g->epilogue_cost += in->code != KN_SCALAR || in->op <= IR_sqrt || in->op >= IR_and ? 2 : 30;
+            g->epilogue_cost += function ? 30 : 2;
+        functions |= by && function;
+        by_itself |= in->code == KN_INDEX || (in->code == KN_LOAD && in->nargs);
     }
+    g->joined = functions && !by_itself;
 }
 
 /* A pass over the tile with kc points of the sum's outermost loop: what they need of A and B stays in cache for it. A

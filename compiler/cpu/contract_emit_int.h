@@ -26,6 +26,7 @@ struct cg {
     /* c.columns_first: of each vector of the column tile what shifted bytes of A make too little, negated; else NULL */
     LLVMValueRef less[CPU_TILE_VECTORS];
     bool *by_row;                    /* per instruction of the later stages: differs between rows of a column */
+    bool joined;                     /* they have functions, and run on several vectors at a time */
     bool by_passes;
     int padding;                     /* vectors behind the current column tile that pad it: stored, not summed */
     struct em_range sum;             /* by_passes: points of the sum's outermost loop that this pass takes */

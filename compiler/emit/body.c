@@ -57,31 +57,6 @@ static const struct kn_insn *low_bits(const struct em *e, const struct kn_insn *
     return NULL;
 }
 
-/* Lanes [16 * part, 16 * part + 16) of v. */
-static V sixteen(struct em *e, V v, int part)
-{
-    V order[16];
-    if (em_lanes_of(v) == 16)
-        return v;
-    for (int i = 0; i < 16; i++)
-        order[i] = LLVMConstInt(e->t_i32, (unsigned)(16 * part + i), 0);
-    return LLVMBuildShuffleVector(e->b, v, v, LLVMConstVector(order, 16), "");
-}
-
-/* The reverse: n vectors side by side. */
-static V side_by_side(struct em *e, int n, V *parts)
-{
-    V order[EM_MAX_LANES];
-    for (int lanes = 32; n > 1; n /= 2, lanes *= 2) {
-        for (int i = 0; i < lanes; i++)
-            order[i] = LLVMConstInt(e->t_i32, (unsigned)i, 0);
-        for (int i = 0; i < n / 2; i++)
-            parts[i] = LLVMBuildShuffleVector(e->b, parts[2 * i], parts[2 * i + 1],
-                                              LLVMConstVector(order, (unsigned)lanes), "");
-    }
-    return parts[0];
-}
-
 /*
  * float(byte >> s & mask) + b or - b, b the same in all lanes, as quantised weights are taken out of their bytes: each
  * result is one of sixteen numbers, made once for all bytes that have that b, and looked up by the bits. NULL: it is no
@@ -91,7 +66,7 @@ static V from_table(struct em *e, const struct kn_insn *n)
 {
     const struct kn_insn *insns = e->k->insns;
     int64_t mask;
-    if (!e->m->look_up || !(is_scalar(n, IR_add, TCC_F32) || is_scalar(n, IR_sub, TCC_F32)))
+    if (e->m->looked_up != 16 || !(is_scalar(n, IR_add, TCC_F32) || is_scalar(n, IR_sub, TCC_F32)))
         return NULL;
     const struct kn_insn *cast = &insns[n->arg[0]];
     if (!is_scalar(cast, IR_cast, TCC_F32) || em_lanes_of(argument(e, n, 1)) != 1)
@@ -111,12 +86,12 @@ static V from_table(struct em *e, const struct kn_insn *n)
     V table = LLVMConstVector(number, 16);
     table = em_scalar(e, (enum ir_op)n->op, TCC_F32, 2, (V[]){table, b});
     for (int i = 0; i < parts; i++) {
-        V index = LLVMBuildZExt(e->b, sixteen(e, bytes, i), em_vec(e->t_i32, 16), "");
+        V index = LLVMBuildZExt(e->b, em_part(e, bytes, 16 * i, 16), em_vec(e->t_i32, 16), "");
         if (shifted)
             index = LLVMBuildLShr(e->b, index, em_int(em_vec(e->t_i32, 16), by->ivalue), "");
         value[i] = e->m->look_up(e, table, index);
     }
-    return side_by_side(e, parts, value);
+    return em_side_by_side(e, parts, value);
 }
 
 /* erf's argument; a quotient by a constant, as of GELU by the root of 2, as the product with its inverse: erf changes
@@ -143,8 +118,53 @@ static bool is_shared(const struct kn_kernel *k, int i, const struct kn_insn *n)
     return false;
 }
 
-/* 1 + erf(x), as in GELU, and 1 + exp(x), as in sigmoids; else NULL. Of erf and exp nothing stays if nobody else wants
- * them. */
+/* Instruction i as a polynomial in instruction x, of a degree up to 3; false: it is none. */
+static bool as_cubic(const struct em *e, int i, int x, int depth, double c[4])
+{
+    const struct kn_insn *n = &e->k->insns[i];
+    double side[2][4], sign = is_scalar(n, IR_sub, TCC_F32) ? -1 : 1;
+    bool product = is_scalar(n, IR_mul, TCC_F32), power = is_scalar(n, IR_pow, TCC_F32);
+    for (int j = 0; j < 4; j++)
+        c[j] = i == x ? j == 1 : n->code == KN_CONST && j == 0 ? n->fvalue : 0;
+    if (i == x || n->code == KN_CONST)
+        return n->dtype == TCC_F32;
+    if (!depth || !(product || power || sign < 0 || is_scalar(n, IR_add, TCC_F32)))
+        return false;
+    for (int j = 0; j < 2; j++)
+        if (!as_cubic(e, n->arg[j], x, depth - 1, side[j]))
+            return false;
+    for (int j = 0; j < 4; j++)
+        for (int k = 0; k < 4; k++) {
+            if (product && j + k > 3 && side[0][j] != 0 && side[1][k] != 0)
+                return false;
+            c[j] += product ? (k <= j ? side[0][k] * side[1][j - k] : 0) : k ? 0 : side[0][j] + sign * side[1][j];
+        }
+    if (!power)
+        return true;
+    c[0] = c[1] = c[2] = 0; /* x^3 */
+    c[3] = 1;
+    return n->arg[0] == x && e->k->insns[n->arg[1]].code == KN_CONST && side[1][0] == 3;
+}
+
+static bool is_near(double a, double b)
+{
+    return fabs(a / b - 1) < 2e-7; /* as a float */
+}
+
+/* The x whose sqrt(2 / pi) (x + 0.044715 x^3) a tanh is of, as in GELU; NULL: it is not of such. */
+static V gelu_argument(struct em *e, const struct kn_insn *tanh)
+{
+    double c[4];
+    int i = tanh->arg[0];
+    for (int x = i - 1; x >= 0 && i - x < 12; x--)
+        if (e->value[x] && as_cubic(e, i, x, 6, c) && c[0] == 0 && c[2] == 0 && is_near(c[1], sqrt(2 / M_PI)) &&
+            is_near(c[3] / c[1], 0.044715))
+            return e->value[x];
+    return NULL;
+}
+
+/* 1 + erf(x) and 1 + tanh(x), as in GELU, and 1 + exp(x), as in sigmoids; else NULL. Of erf, tanh and exp nothing stays
+ * if nobody else wants them. */
 static V one_plus(struct em *e, const struct kn_insn *n)
 {
     const struct kn_insn *insns = e->k->insns;
@@ -152,12 +172,15 @@ static V one_plus(struct em *e, const struct kn_insn *n)
         return NULL;
     for (int i = 0; i < 2; i++) {
         const struct kn_insn *word = &insns[n->arg[i]], *one = &insns[n->arg[!i]];
-        bool erf = is_scalar(word, IR_erf, TCC_F32), exp = is_scalar(word, IR_exp, TCC_F32);
-        if ((!erf && !exp) || one->code != KN_CONST || one->fvalue != 1 || (exp && is_shared(e->k, n->arg[i], n)))
+        bool erf = is_scalar(word, IR_erf, TCC_F32), tanh = is_scalar(word, IR_tanh, TCC_F32);
+        bool exp = is_scalar(word, IR_exp, TCC_F32) && !is_shared(e->k, n->arg[i], n);
+        if ((!erf && !exp && !tanh) || one->code != KN_CONST || one->fvalue != 1)
             continue;
-        V x = erf ? erf_argument(e, word) : argument(e, word, 0);
+        V x = erf ? erf_argument(e, word) : tanh ? gelu_argument(e, word) : argument(e, word, 0);
+        if (!x)
+            continue;
         struct vm m = vm_make(e, x);
-        return erf ? vm_one_plus_erf(&m, x) : vm_one_plus_exp(&m, x);
+        return erf ? vm_one_plus_erf(&m, x) : tanh ? vm_one_plus_gelu_tanh(&m, x) : vm_one_plus_exp(&m, x);
     }
     return NULL;
 }

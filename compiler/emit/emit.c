@@ -105,6 +105,25 @@ LLVMValueRef em_shuffle(struct em *e, LLVMValueRef a, LLVMValueRef b, int n, con
     return LLVMBuildShuffleVector(e->b, a, b, LLVMConstVector(at, (unsigned)n), "");
 }
 
+LLVMValueRef em_part(struct em *e, LLVMValueRef v, int first, int n)
+{
+    int order[EM_MAX_LANES];
+    for (int i = 0; i < n; i++)
+        order[i] = first + i;
+    return em_lanes_of(v) == n ? v : em_shuffle(e, v, v, n, order);
+}
+
+LLVMValueRef em_side_by_side(struct em *e, int n, const LLVMValueRef *parts)
+{
+    int order[EM_MAX_LANES], lanes = n * em_lanes_of(parts[0]);
+    if (n == 1)
+        return parts[0];
+    for (int i = 0; i < lanes; i++)
+        order[i] = i;
+    LLVMValueRef low = em_side_by_side(e, n / 2, parts), high = em_side_by_side(e, n / 2, parts + n / 2);
+    return em_shuffle(e, low, high, lanes, order);
+}
+
 LLVMValueRef em_iota(struct em *e, LLVMTypeRef elem, int lanes)
 {
     LLVMValueRef all[EM_MAX_LANES];

@@ -66,8 +66,9 @@ struct em_machine {
     LLVMValueRef (*scale)(struct em *e, LLVMValueRef p, LLVMValueRef n);
     /* 2^x of an f32 within 2 units in the last place, 0 below 2^-126; or NULL */
     LLVMValueRef (*power)(struct em *e, LLVMValueRef x);
-    /* of 16 f32 those that the low four bits of 16 i32 say; or NULL */
+    /* of `looked_up` f32, 8 or 16, those that the low bits of as many i32 say; NULL where that is 0 */
     LLVMValueRef (*look_up)(struct em *e, LLVMValueRef table, LLVMValueRef index);
+    int looked_up;
 };
 
 /* A plain loop nest: `width` lanes along dim `vector` (-1: none), `unroll` vectors at a time; of sums along an inner
@@ -134,6 +135,9 @@ LLVMValueRef em_const(struct em *e, enum tcc_dtype d, double f, int64_t i);
 LLVMValueRef em_splat(struct em *e, LLVMValueRef v, int lanes);            /* uniform -> vector; vectors stay */
 /* Elements of a and, counted on, of b. */
 LLVMValueRef em_shuffle(struct em *e, LLVMValueRef a, LLVMValueRef b, int n, const int *order);
+/* Lanes [first, first + n) of v; n vectors, a power of two, side by side. */
+LLVMValueRef em_part(struct em *e, LLVMValueRef v, int first, int n);
+LLVMValueRef em_side_by_side(struct em *e, int n, const LLVMValueRef *parts);
 LLVMValueRef em_iota(struct em *e, LLVMTypeRef elem, int lanes);           /* <0, 1, 2, ...> */
 LLVMValueRef em_tail_mask(struct em *e, LLVMValueRef count, int lanes);    /* lanes l < count (i64) on */
 LLVMValueRef em_and_mask(struct em *e, LLVMValueRef a, LLVMValueRef b);    /* either may be NULL or uniform */

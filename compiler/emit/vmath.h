@@ -81,6 +81,8 @@ LLVMValueRef vm_atan(const struct vm *m, LLVMValueRef x);
 LLVMValueRef vm_erf(const struct vm *m, LLVMValueRef x);
 /* 1 + erf(x) in fewer steps; NULL: there is no such way here */
 LLVMValueRef vm_one_plus_erf(const struct vm *m, LLVMValueRef x);
+/* 1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)) likewise */
+LLVMValueRef vm_one_plus_gelu_tanh(const struct vm *m, LLVMValueRef x);
 LLVMValueRef vm_pow(const struct vm *m, LLVMValueRef x, LLVMValueRef y);         /* double only */
 /* by square roots; NULL: y isn't a power that takes but them */
 LLVMValueRef vm_pow_quarters(const struct vm *m, LLVMValueRef x, double y);

@@ -65,14 +65,6 @@ static bool has_scalef(const struct vm *m, V x)
     return !m->f64 && m->e->m->scale && em_lanes_of(x) % 16 == 0;
 }
 
-static V part_of(const struct vm *m, V x, int first, int n)
-{
-    V index[EM_MAX_LANES];
-    for (int i = 0; i < n; i++)
-        index[i] = LLVMConstInt(m->e->t_i32, (unsigned)(first + i), 0);
-    return LLVMBuildShuffleVector(m->e->b, x, x, LLVMConstVector(index, (unsigned)n), "");
-}
-
 /* p * 2^n for a whole float n. */
 static V scalef(const struct vm *m, V p, V n)
 {
@@ -80,14 +72,12 @@ static V scalef(const struct vm *m, V p, V n)
     int lanes = em_lanes_of(p);
     if (lanes == 16)
         return e->m->scale(e, p, n);
-    V index[EM_MAX_LANES];
-    V low_lanes = part_of(m, n, 0, lanes / 2);
-    V low = scalef(m, part_of(m, p, 0, lanes / 2), low_lanes);
-    V high_lanes = part_of(m, n, lanes / 2, lanes / 2);
-    V high = scalef(m, part_of(m, p, lanes / 2, lanes / 2), high_lanes);
-    for (int i = 0; i < lanes; i++)
-        index[i] = LLVMConstInt(e->t_i32, (unsigned)i, 0);
-    return LLVMBuildShuffleVector(e->b, low, high, LLVMConstVector(index, (unsigned)lanes), "");
+    V half[2];
+    for (int i = 0; i < 2; i++) {
+        V exponent = em_part(e, n, i * lanes / 2, lanes / 2);
+        half[i] = scalef(m, em_part(e, p, i * lanes / 2, lanes / 2), exponent);
+    }
+    return em_side_by_side(e, 2, half);
 }
 
 static V clamp(const struct vm *m, V x, double lo, double hi)
@@ -361,15 +351,48 @@ static V erf_float(const struct vm *m, V x)
     return vm_copysign(m, vm_fma(m, vm_neg(m, s), near_zero, whole), x);
 }
 
-/* Beside 1, digits of small values don't count: the shorter way, and ln 2 as one float (n is -25 at least, and what n
- * ln 2 lacks counts by 2^n). */
+/* Of each lane's piece the coefficient that `table` has. */
+static V of_piece(const struct vm *m, const double *table, V piece)
+{
+    struct em *e = m->e;
+    int n = e->m->looked_up, parts = m->lanes / n;
+    V number[16], part[EM_MAX_LANES / 8];
+    for (int i = 0; i < n; i++)
+        number[i] = LLVMConstReal(e->t_f32, table[i % VM_PIECES]);
+    V all = LLVMConstVector(number, (unsigned)n);
+    for (int i = 0; i < parts; i++)
+        part[i] = e->m->look_up(e, all, em_part(e, piece, i * n, n));
+    return em_side_by_side(e, parts, part);
+}
+
+/* 1 + f(x) of an odd f, which is 1 from the pieces' end on, where 2 is rounded to and 0 is chosen. Beside 1, digits of
+ * small values don't count, and 1 added to or less the values in the pieces' middles is exact. NaN stays. */
+static V one_plus_pieces(const struct vm *m, const struct vm_pieces *f, V x)
+{
+    int n = m->e->m->looked_up, parts = n ? m->lanes / n : 0;
+    if (m->f64 || !n || m->lanes % n || (parts & (parts - 1)))
+        return NULL;
+    V a = vm_min(m, vm_k(m, f->end), vm_abs(m, x)), per_unit = vm_k(m, f->per_unit), half = vm_k(m, 0.5);
+    V magic = vm_k(m, 0x1.8p23), rounded = vm_add(m, vm_fma(m, a, per_unit, vm_neg(m, half)), magic);
+    V piece = vm_bits(m, rounded), middle = vm_add(m, vm_sub(m, rounded, magic), half);
+    V t = vm_fma(m, a, per_unit, vm_neg(m, middle)), p = of_piece(m, f->c[VM_PIECE_DEGREE], piece);
+    for (int i = VM_PIECE_DEGREE - 1; i > 0; i--)
+        p = vm_fma(m, p, t, of_piece(m, f->c[i], piece));
+    V sign = vm_and(m, vm_bits(m, x), vm_ik(m, INT32_MIN));
+    t = vm_float(m, LLVMBuildXor(m->e->b, vm_bits(m, t), sign, ""));
+    V whole = vm_float(m, LLVMBuildOr(m->e->b, vm_bits(m, of_piece(m, f->c[0], piece)), sign, ""));
+    V sum = vm_fma(m, p, t, vm_add(m, vm_k(m, 1), whole));
+    return vm_sel(m, vm_lt(m, x, vm_k(m, -f->end)), vm_k(m, 0), sum);
+}
+
 V vm_one_plus_erf(const struct vm *m, V x)
 {
-    if (!has_scalef(m, x))
-        return NULL;
-    V one = vm_k(m, 1), y = log_erfc(m, x), n = vm_nearest_product(m, y, vm_k(m, 1 / LN2), NULL);
-    V r = vm_fma(m, vm_neg(m, n), vm_k(m, LN2), y), erfc = scalef(m, vm_add(m, expm1_reduced(m, r), one), n);
-    return vm_add(m, one, vm_copysign(m, vm_sub(m, one, erfc), x));
+    return one_plus_pieces(m, &vm_erf_pieces, x);
+}
+
+V vm_one_plus_gelu_tanh(const struct vm *m, V x)
+{
+    return one_plus_pieces(m, &vm_gelu_tanh_pieces, x);
 }
 
 V vm_erf(const struct vm *m, V x)

@@ -33,28 +33,48 @@ static long double one_plus_exp(long double x)
     return 1 + expl(x);
 }
 
+static long double one_plus_gelu(long double x)
+{
+    return 1 + tanhl(sqrtl(2 / acosl(-1)) * (x + 0.044715L * x * x * x));
+}
+
 static const struct function functions[] = {
-    {IR_exp, "exp", expl, NULL, 0},          {IR_expm1, "expm1", expm1l, NULL, 0},
-    {IR_log, "log", logl, NULL, 0},          {IR_log1p, "log1p", log1pl, NULL, 0},
-    {IR_sin, "sin", sinl, NULL, 0},          {IR_cos, "cos", cosl, NULL, 0},
-    {IR_tan, "tan", tanl, NULL, 0},          {IR_asin, "asin", asinl, NULL, 0},
-    {IR_acos, "acos", acosl, NULL, 0},       {IR_atan, "atan", atanl, NULL, 0},
-    {IR_sinh, "sinh", sinhl, NULL, 0},       {IR_cosh, "cosh", coshl, NULL, 0},
-    {IR_tanh, "tanh", tanhl, NULL, 0},       {IR_asinh, "asinh", asinhl, NULL, 0},
-    {IR_acosh, "acosh", acoshl, NULL, 0},    {IR_atanh, "atanh", atanhl, NULL, 0},
-    {IR_erf, "erf", erfl, NULL, 0},          {IR_pow, "pow", NULL, powl, 0},
-    {IR_fmod, "fmod", NULL, fmodl, 0},       {IR_erf, "1 + erf", one_plus_erf, NULL, 0},
-    {IR_pow, "x^(1/4)", NULL, powl, 0.25},   {IR_pow, "x^(1/2)", NULL, powl, 0.5},
-    {IR_pow, "x^(3/4)", NULL, powl, 0.75},   {IR_pow, "x^(5/4)", NULL, powl, 1.25},
-    {IR_pow, "x^(3/2)", NULL, powl, 1.5},    {IR_pow, "x^(7/4)", NULL, powl, 1.75},
-    {IR_pow, "x^(-3/4)", NULL, powl, -0.75}, {IR_exp, "1 + exp", one_plus_exp, NULL, 0},
+    {IR_exp, "exp", expl, NULL, 0},
+    {IR_expm1, "expm1", expm1l, NULL, 0},
+    {IR_log, "log", logl, NULL, 0},
+    {IR_log1p, "log1p", log1pl, NULL, 0},
+    {IR_sin, "sin", sinl, NULL, 0},
+    {IR_cos, "cos", cosl, NULL, 0},
+    {IR_tan, "tan", tanl, NULL, 0},
+    {IR_asin, "asin", asinl, NULL, 0},
+    {IR_acos, "acos", acosl, NULL, 0},
+    {IR_atan, "atan", atanl, NULL, 0},
+    {IR_sinh, "sinh", sinhl, NULL, 0},
+    {IR_cosh, "cosh", coshl, NULL, 0},
+    {IR_tanh, "tanh", tanhl, NULL, 0},
+    {IR_asinh, "asinh", asinhl, NULL, 0},
+    {IR_acosh, "acosh", acoshl, NULL, 0},
+    {IR_atanh, "atanh", atanhl, NULL, 0},
+    {IR_erf, "erf", erfl, NULL, 0},
+    {IR_pow, "pow", NULL, powl, 0},
+    {IR_fmod, "fmod", NULL, fmodl, 0},
+    {IR_erf, "1 + erf", one_plus_erf, NULL, 0},
+    {IR_pow, "x^(1/4)", NULL, powl, 0.25},
+    {IR_pow, "x^(1/2)", NULL, powl, 0.5},
+    {IR_pow, "x^(3/4)", NULL, powl, 0.75},
+    {IR_pow, "x^(5/4)", NULL, powl, 1.25},
+    {IR_pow, "x^(3/2)", NULL, powl, 1.5},
+    {IR_pow, "x^(7/4)", NULL, powl, 1.75},
+    {IR_pow, "x^(-3/4)", NULL, powl, -0.75},
+    {IR_exp, "1 + exp", one_plus_exp, NULL, 0},
+    {IR_tanh, "GELU", one_plus_gelu, NULL, 0},
 };
 #define NFUNCTIONS ((int)(sizeof functions / sizeof *functions))
 
 /* Is 1 added to the word's value? */
 static bool adds_one(const struct function *f)
 {
-    return f->one == one_plus_erf || f->one == one_plus_exp;
+    return f->one == one_plus_erf || f->one == one_plus_exp || f->one == one_plus_gelu;
 }
 
 static uint64_t state;
@@ -106,6 +126,15 @@ static double ulps(long double want, double got, bool f64)
     return (double)(fabsl((long double)got - want) * ldexpl(1, -place));
 }
 
+/* sqrt(2 / pi) (x + 0.044715 x^3) */
+static int gelu_argument(struct hk *b, enum tcc_dtype d, int x)
+{
+    int square = hk_scalar(b, IR_mul, d, x, x, -1), factor = hk_const(b, d, 0.044715);
+    int cube = hk_scalar(b, IR_mul, d, square, x, -1);
+    int sum = hk_scalar(b, IR_add, d, x, hk_scalar(b, IR_mul, d, cube, factor, -1), -1);
+    return hk_scalar(b, IR_mul, d, sum, hk_const(b, d, 0.7978845608028654), -1);
+}
+
 static struct kn_kernel *build(struct ir_ctx *ctx, const struct function *f, enum tcc_dtype d)
 {
     struct hk b;
@@ -117,6 +146,8 @@ static struct kn_kernel *build(struct ir_ctx *ctx, const struct function *f, enu
     int a = hk_load(&b, x, E(v)), c = f->two ? hk_load(&b, y, E(v)) : -1;
     if (f->exponent != 0)
         c = hk_const(&b, d, f->exponent);
+    if (f->one == one_plus_gelu)
+        a = gelu_argument(&b, d, a);
     int r = hk_scalar(&b, f->word, d, a, c, -1);
     if (adds_one(f))
         r = hk_scalar(&b, IR_add, d, r, hk_const(&b, d, 1), -1);
@@ -147,8 +178,9 @@ static void check_function(const struct function *f, const struct kn_kernel *k, 
                y = f64 ? ((double *)args[1])[i] : ((float *)args[1])[i];
         double got = f64 ? ((double *)args[2])[i] : ((float *)args[2])[i];
         long double want = f->two ? f->two(x, y) : f->one(x);
-        double error = f->one == one_plus_erf && !isnan(want) ? (double)(fabsl(got - want) * (f64 ? 0x1p52L : 0x1p23L))
-                                                              : ulps(want, got, f64);
+        bool of_one = f->one == one_plus_erf || f->one == one_plus_gelu;
+        double error =
+            of_one && !isnan(want) ? (double)(fabsl(got - want) * (f64 ? 0x1p52L : 0x1p23L)) : ulps(want, got, f64);
         if (f->word == IR_pow && want == 0 && !signbit(want) != !signbit(got))
             error = INFINITY;
         if (error > worst) {

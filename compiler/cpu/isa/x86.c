@@ -60,7 +60,8 @@ static V scale(struct em *e, V p, V n)
 /* VPERMPS, which looks at no more than the low bits of an index. */
 static V look_up(struct em *e, V table, V index)
 {
-    return em_intrinsic(e, "llvm.x86.avx512.permvar.sf.512", 0, NULL, 2, (V[]){table, index});
+    const char *name = em_lanes_of(table) == 16 ? "llvm.x86.avx512.permvar.sf.512" : "llvm.x86.avx2.permps";
+    return em_intrinsic(e, name, 0, NULL, 2, (V[]){table, index});
 }
 
 /* -- Products of groups -------------------------------------------------------------------------------------- */
@@ -135,7 +136,8 @@ static void describe(struct cpu_machine *m)
     m->emit.round_to_int = round_to_int;
     m->emit.narrows_saturated = !wide; /* PACKSSDW, PACKUSWB; else VPMOVDB */
     m->emit.scale = wide ? scale : NULL;
-    m->emit.look_up = wide ? look_up : NULL;
+    m->emit.looked_up = wide ? 16 : has(m, X86_AVX2) ? 8 : 0;
+    m->emit.look_up = m->emit.looked_up ? look_up : NULL;
     m->emit.flushed_bf16 = has(m, X86_AVX512BF16) ? flushed_bf16 : NULL;
     m->multiplies_bytes = has(m, X86_AVX512VNNI) || (has(m, X86_AVXVNNI) && m->emit.vector_bytes <= 32);
     m->multiplies_bf16 = has(m, X86_AVX512BF16) && !has(m, X86_AVX512FP16);
