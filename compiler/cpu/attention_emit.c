@@ -470,18 +470,15 @@ static void block_weights(struct ag *g, LLVMValueRef row, LLVMValueRef nvectors)
     struct em_loop l, x;
     em_loop_begin(e, &l, em_below(e, em_i64(e, g->a.mr)), em_i64(e, 1), "row");
     LLVMValueRef scores = score_row(g, l.iv), this = add(g, row, l.iv);
-    LLVMValueRef top = em_splat(e, load(g, at_element(g, part(g, g->at.tops), this), 1), g->a.lanes);
+    int n = g->a.cv * g->a.lanes;
+    LLVMValueRef top = em_splat(e, load(g, at_element(g, part(g, g->at.tops), this), 1), n);
     em_loop_begin(e, &x, em_below(e, nvectors), em_i64(e, g->a.cv), "exp");
-    LLVMValueRef sum = em_loop_carry(e, &x, LLVMConstNull(g->vec)), v[8];
+    LLVMValueRef sum = em_loop_carry(e, &x, LLVMConstNull(g->vec));
     LLVMValueRef p = at_element(g, scores, times(g, x.iv, g->a.lanes));
-    for (int c = 0; c < g->a.cv; c++) {
-        LLVMValueRef s = load(g, at_element(g, p, em_i64(e, (int64_t)c * g->a.lanes)), g->a.lanes);
-        v[c] = exponential(g, LLVMBuildFSub(e->b, s, top, ""));
-    }
-    for (int c = 0; c < g->a.cv; c++) {
-        store(g, at_element(g, p, em_i64(e, (int64_t)c * g->a.lanes)), v[c]);
-        sum = LLVMBuildFAdd(e->b, sum, v[c], "");
-    }
+    LLVMValueRef v = exponential(g, LLVMBuildFSub(e->b, load(g, p, n), top, ""));
+    store(g, p, v);
+    for (int c = 0; c < g->a.cv; c++)
+        sum = LLVMBuildFAdd(e->b, sum, em_part(e, v, c * g->a.lanes, g->a.lanes), "");
     em_loop_next(&x, 0, sum);
     em_loop_end(e, &x);
     LLVMValueRef all = em_reduce_lanes(e, KN_SUM, TCC_F32, x.phi[0]);

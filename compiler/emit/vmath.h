@@ -61,7 +61,7 @@ LLVMValueRef vm_two_product(const struct vm *m, LLVMValueRef a, LLVMValueRef b, 
 
 LLVMValueRef vm_exp(const struct vm *m, LLVMValueRef x);
 LLVMValueRef vm_exp_sum(const struct vm *m, LLVMValueRef x, LLVMValueRef low);   /* e^(x + low), |low| tiny */
-LLVMValueRef vm_exp_normal(const struct vm *m, LLVMValueRef x);   /* of float; 0 instead of subnormal numbers */
+LLVMValueRef vm_exp_normal(const struct vm *m, LLVMValueRef x);   /* of x <= 0; 0 where float is subnormal, about */
 LLVMValueRef vm_one_plus_exp(const struct vm *m, LLVMValueRef x); /* NULL: of double */
 LLVMValueRef vm_expm1(const struct vm *m, LLVMValueRef x);
 LLVMValueRef vm_log(const struct vm *m, LLVMValueRef x);

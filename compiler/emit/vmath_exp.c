@@ -26,6 +26,8 @@
 #define LEAST_F32 (-104)
 #define LEAST_NORMAL_F32 (-87.3365)
 #define OVERFLOW_F32 0x1.62e430p6
+/* e's power by so much is scaled by a half power of two that is 0 */
+#define LEAST_WITHIN (-87)
 #define LN2_HI_F64 0x1.62e42fefa0000p-1
 #define LN2_LO_F64 0x1.cf79abc9e3b3ap-40
 
@@ -141,19 +143,14 @@ V vm_exp_sum(const struct vm *m, V x, V low)
     return exp_from(m, x, low, LEAST_F32);
 }
 
-V vm_exp_normal(const struct vm *m, V x)
-{
-    return exp_from(m, x, NULL, LEAST_NORMAL_F32);
-}
-
 V vm_exp(const struct vm *m, V x)
 {
     return vm_exp_sum(m, x, NULL);
 }
 
 /*
- * e^x for x within [-87, 89] or NaN, which needs none of exp's cases: infinite from half of 2^128's binade on, as twice
- * the mantissa is scaled by one power of two that is half, and a number that is lost beside 1 where that is 0.
+ * e^x for x within [LEAST_WITHIN, 89] or NaN, which needs none of exp's cases: infinite from half of 2^128's binade on,
+ * as twice the mantissa is scaled by one power of two that is half, and a number that is lost beside 1 where that is 0.
  */
 static V exp_within(const struct vm *m, V x)
 {
@@ -167,12 +164,19 @@ static V exp_within(const struct vm *m, V x)
     return vm_mul(m, vm_fma(m, p, two, two), half_power);
 }
 
+V vm_exp_normal(const struct vm *m, V x)
+{
+    if (m->f64 || has_scalef(m, x) || m->e->m->power)
+        return exp_from(m, x, NULL, LEAST_NORMAL_F32);
+    return exp_within(m, vm_max(m, vm_k(m, LEAST_WITHIN), x));
+}
+
 /* Beside 1 small powers don't count, so that two limits take the place of exp's cases. NaN stays. */
 V vm_one_plus_exp(const struct vm *m, V x)
 {
     if (m->f64)
         return NULL;
-    V c = vm_min(m, vm_k(m, 89), vm_max(m, vm_k(m, -87), x));
+    V c = vm_min(m, vm_k(m, 89), vm_max(m, vm_k(m, LEAST_WITHIN), x));
     return vm_add(m, exp_within(m, c), vm_k(m, 1));
 }
 
