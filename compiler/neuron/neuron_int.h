@@ -283,9 +283,9 @@ bool nk_put_rolled(struct nk *nk, int engine, const struct nk_rolled *r, int dep
 #define NK_FAR (INT64_C(1) << 62)
 #define NK_MOST_STAND_IN (INT64_C(1) << 54)                                 /* and a turn's points times bytes */
 enum { NK_CHAIN = 6 };
-/* Products of sizes, each a factor of the one before it. */
-struct nk_chain { int n; uint8_t power[NK_CHAIN]; };
-int64_t nk_stand_in(uint8_t power);                   /* the number that stands for a product; 0: it is too large */
+/* Products of sizes, each a factor of the one before it. far: of one size, which is only added */
+struct nk_chain { int n; bool far; uint8_t power[NK_CHAIN]; };
+int64_t nk_stand_in(uint8_t power, bool far);         /* the number that stands for a product; 0: it is too large */
 bool nk_power_times(uint8_t *power, uint8_t by);      /* false: more than operands hold */
 bool nk_chain_add(struct nk_chain *c, uint8_t power); /* false: it is neither a factor nor a multiple of another one */
 /* A number made of stand-ins as an integer operand; such an operand times n and sizes; all operands of a program in

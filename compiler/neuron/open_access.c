@@ -211,7 +211,8 @@ static bool find_chain(struct nk_open *o, const struct kn_insn *n)
             return nk_open_refuse(o, "an access that does not go on evenly with them");
         if (i && !nk_factors(o->k, x->dims[i], &elements, &row))
             return nk_open_refuse(o, "rows whose distance is no multiple of them");
-        if (__builtin_mul_overflow(elements, nk_stand_in(row), &all) || all > NK_MOST_STAND_IN || all < 1)
+        if (__builtin_mul_overflow(elements, nk_stand_in(row, o->chain[n->operand].far), &all) ||
+            all > NK_MOST_STAND_IN || all < 1)
             return nk_open_refuse(o, "rows whose distance has too many of them as factors");
     }
     return !o->chain[n->operand].n || !is_indexed(o->k, n) ||
@@ -313,13 +314,23 @@ ir_expr nk_put_sizes(void *user, ir_expr e)
     return e ? ir_subst(p->ctx, e, p->n, p->from, p->to) : NULL;
 }
 
+/* Is there one size, that no dim but a tensor's first has, so that it does no more than begin accesses? */
+static bool is_added(const struct nk_open *o)
+{
+    bool fine = o->k->nsizes == 1 && !o->naxes;
+    for (int i = 0; i < o->k->noperands; i++)
+        for (int d = 1; fine && d < o->k->operands[i].rank; d++)
+            fine = !nk_uses_size(o->k, o->k->operands[i].dims[d]);
+    return fine;
+}
+
 /* The kernel with numbers for its sizes. The first dim of a tensor says nothing of where its elements lie. */
 static const struct kn_kernel *pin(const struct nk_open *o)
 {
     struct kn_kernel *k = nk_copy_kernel(o->ctx, o->k);
     ir_expr *stand_in = IR_NEWN(o->ctx, k->nsizes + 1, ir_expr);
     for (int s = 0; s < k->nsizes; s++)
-        stand_in[s] = ir_const(o->ctx, nk_stand_in((uint8_t)(1 << 2 * s)));
+        stand_in[s] = ir_const(o->ctx, nk_stand_in((uint8_t)(1 << 2 * s), is_added(o)));
     for (int i = 0; i < k->noperands; i++)
         if (k->operands[i].rank && nk_uses_size(o->k, k->operands[i].dims[0]))
             k->operands[i].dims[0] = ir_const(o->ctx, 1);
@@ -335,6 +346,8 @@ bool nk_find_shifts(struct nk_open *o)
     const struct kn_kernel *k = o->k;
     o->noperands = k->noperands;
     o->chain = IR_NEWN(o->ctx, k->noperands + MOST_COPIES, struct nk_chain);
+    for (int i = 0; i < k->noperands; i++)
+        o->chain[i].far = is_added(o);
     for (int i = 0; i < k->ninsns; i++) {
         const struct kn_insn *n = &k->insns[i];
         bool fine = n->code == KN_INDEX

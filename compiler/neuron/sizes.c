@@ -12,17 +12,23 @@
 
 #include "compiler/neuron/neuron_int.h"
 
-/* Odd, so that no row is a whole number of others; what two are factors of still fits in 64 bits. BELOW: what is added
- * to one. */
-enum { STAND_IN = 1 << 23, BELOW = STAND_IN / 2 };
-static const int64_t stands_for[NEURON_SIZES] = {STAND_IN + 9, STAND_IN + 77, STAND_IN + 135, STAND_IN + 201};
+/* Odd, so that no row is a whole number of others; what two are factors of still fits in 64 bits. What is added to one
+ * is below half of it: a number that no row is a multiple of (a rank's, of whose part of a large tensor all is one turn)
+ * is far. */
+enum { STAND_IN = 1 << 23, FAR_STAND_IN = 1 << 30 };
+static const int64_t stands_for[NEURON_SIZES] = {9, 77, 135, 201};
 
-int64_t nk_stand_in(uint8_t power)
+static int64_t stand_in(bool far)
+{
+    return far ? FAR_STAND_IN : STAND_IN;
+}
+
+int64_t nk_stand_in(uint8_t power, bool far)
 {
     int64_t v = 1;
     for (int s = 0; s < NEURON_SIZES; s++)
         for (int k = power >> 2 * s & NEURON_POWER; k; k--)
-            if (__builtin_mul_overflow(v, stands_for[s], &v) || v > NK_MOST_STAND_IN)
+            if (__builtin_mul_overflow(v, stand_in(far) + stands_for[s], &v) || v > NK_MOST_STAND_IN)
                 return 0;
     return v;
 }
@@ -81,7 +87,7 @@ bool nk_chain_add(struct nk_chain *c, uint8_t power)
         at++;
     if (at < c->n && c->power[at] == power)
         return true;
-    if (c->n == NK_CHAIN || !nk_stand_in(power) || (at < c->n && !is_factor(c->power[at], power)))
+    if (c->n == NK_CHAIN || !nk_stand_in(power, c->far) || (at < c->n && !is_factor(c->power[at], power)))
         return false;
     for (int k = c->n++; k > at; k--)
         c->power[k] = c->power[k - 1];
@@ -91,20 +97,21 @@ bool nk_chain_add(struct nk_chain *c, uint8_t power)
 
 bool nk_take_apart(const struct nk_chain *c, int64_t v, struct neuron_operand *to)
 {
+    int64_t below = stand_in(c->far) / 2;
     int n = 0;
     *to = (struct neuron_operand){.space = NEURON_REGISTER, .reg = NEURON_NO_REGISTER};
     for (int k = 0; k < c->n; k++) {
-        int64_t m = nk_stand_in(c->power[k]), times = (llabs(v) + m / 2) / m * (v < 0 ? -1 : 1);
+        int64_t m = nk_stand_in(c->power[k], c->far), times = (llabs(v) + m / 2) / m * (v < 0 ? -1 : 1);
         if (!times)
             continue;
-        if (n == NEURON_TERMS || llabs(times) > BELOW)
+        if (n == NEURON_TERMS || llabs(times) > below)
             return false;
         to->by[n] = times;
         to->power[n++] = c->power[k];
         v -= times * m;
     }
     to->offset = v;
-    return !c->n || llabs(v) <= BELOW;
+    return !c->n || llabs(v) <= below;
 }
 
 bool nk_times(struct neuron_operand *o, int64_t n, uint8_t power)
