@@ -5,6 +5,7 @@
  */
 #include "compiler/neuron/pe_int.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static int64_t points(const struct nk *nk, uint32_t dims)
@@ -74,6 +75,21 @@ static bool is_plain_sum(const struct nk *nk, struct product *p)
     return true;
 }
 
+/* The least that the index goes on by with a point of one of these dims; 1 where that is no number. */
+static int64_t least_step(const struct nk *nk, ir_expr index, uint32_t dims)
+{
+    int64_t least = INT64_MAX, step;
+    for (int d = 0; d < nk->k->ndims; d++) {
+        ir_expr by, rest;
+        if (!(dims >> d & 1) || nk->extent[d] < 2 || !ir_uses_sym(index, nk->k->dims[d].var))
+            continue;
+        if (!ir_linear_in(nk->ctx, index, nk->k->dims[d].var, &by, &rest) || !ir_is_const(by, &step))
+            step = 1;
+        least = llabs(step) < least ? llabs(step) : least;
+    }
+    return least;
+}
+
 /* Do results lie side by side in HBM along dims of that factor, of which one point is made at a time or which are on
  * partitions? */
 static bool stored_along(const struct product *p, int rows)
@@ -86,9 +102,9 @@ static bool stored_along(const struct product *p, int rows)
             continue;
         while (x >= 0 && ir_is_const(n->index[x], NULL))
             x--;
-        for (int d = 0; d < nk->k->ndims && x >= 0; d++)
-            if (p->dims[rows] >> d & 1 && nk->extent[d] > 1 && ir_uses_sym(n->index[x], nk->k->dims[d].var))
-                return true;
+        int64_t step = x < 0 ? INT64_MAX : least_step(nk, n->index[x], p->dims[rows]);
+        if (step < INT64_MAX && step <= least_step(nk, n->index[x], p->dims[!rows]))
+            return true;
     }
     return false;
 }
