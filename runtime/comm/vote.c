@@ -133,7 +133,8 @@ int tccrt_comm_commits(const struct tccrt_model *m, const char *entry)
         return tcr_fail(TCC_EUSAGE, "no entry point '%s'", entry ? entry : "");
     if (tccrt_stages(m) > 1 || tccrt_tensor_parts(m) > 1)
         return tcr_fail(TCC_EUSAGE, "a rank has a part of the model (--partitions, --tensor-parallel), which is lost "
-                                    "when it dies");
+                                    "when it dies: train without --elastic, with --checkpoint, and start all ranks "
+                                    "again with --resume");
     return TCC_OK;
 }
 
