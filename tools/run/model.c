@@ -63,10 +63,13 @@ void model_note_kind(struct model *m, struct model_value *v)
 
 /* -- Artifacts ---------------------------------------------------------------------------------------- */
 
-/* --entry, or the first; NULL: there is none. */
+/* --entry; of tccc-train a training step's `predict`; or the first; NULL: there is none. */
 static const char *wanted_entry(const struct options *o, const struct tccrt_model *artifact)
 {
     const char *name = option_text(o, OPT_entry, NULL);
+
+    if (!name && o->tool == TOOL_T && tccrt_ninputs(artifact, "predict") >= 0)
+        name = "predict";
     for (int i = 0; i < tccrt_nentries(artifact); i++)
         if (!name || strcmp(tccrt_entry_name(artifact, i), name) == 0)
             return tccrt_entry_name(artifact, i);

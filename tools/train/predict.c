@@ -22,7 +22,7 @@ struct predicting {
     const struct options *o;
     const struct tccrt_model *artifact;
     int64_t top;
-    char entry[128];
+    const char *entry;
     struct tccrt_comm *world; /* NULL: this process alone */
 };
 
@@ -32,6 +32,11 @@ const char *predict_sample(const struct predictions *p, int64_t sample, char *to
 
     snprintf(to, 64, "%" PRId64, data_set_row(p->results->data, sample) + 1);
     return name ? name : to;
+}
+
+bool predict_pads(const struct predictions *p, int64_t row)
+{
+    return row % p->tokens >= p->used[row / p->tokens];
 }
 
 const char *predict_class(const struct predicted *x, char *to)
@@ -163,25 +168,33 @@ static void choose(const double *row, int64_t n, const struct data_column *names
     }
 }
 
+/* Row i of the output, n numbers. */
+static void load_row(const struct tcc_tensor *t, int64_t i, int64_t n, double *row)
+{
+    size_t size = (size_t)tcc_dtype_bytes((enum tcc_dtype)t->dtype);
+
+    for (int64_t k = 0; k < n; k++)
+        row[k] = tcc_load_f64((enum tcc_dtype)t->dtype, (const char *)t->data + (size_t)(i * n + k) * size);
+}
+
 /* Rows of the output, n numbers each; wide: as many as are told of, 2 where the one decides between two classes. */
 static int fill(struct predictions *p, const struct tcc_tensor *t, int64_t wide, const struct data_column *names)
 {
-    int64_t n = t->rank == 2 ? t->dims[1] : 1;
-    double *rows = calloc((size_t)(p->samples * wide) + 1, sizeof *rows);
+    int64_t n = t->rank > 1 ? t->dims[t->rank - 1] : 1, rows = p->samples * p->tokens;
+    double *row = calloc((size_t)wide + 1, sizeof *row);
     bool probable = true;
 
-    p->at = calloc((size_t)(p->samples * p->each) + 1, sizeof *p->at);
-    if (!rows || !p->at) {
-        free(rows);
+    p->at = calloc((size_t)(rows * p->each) + 1, sizeof *p->at);
+    if (!row || !p->at) {
+        free(row);
         return tool_error(p->o, EXIT_ENVIRONMENT, "no memory");
     }
-    for (int64_t i = 0; i < p->samples * n; i++)
-        rows[i / n * wide + i % n] = tcc_load_f64(
-            (enum tcc_dtype)t->dtype, (const char *)t->data + i * tcc_dtype_bytes((enum tcc_dtype)t->dtype));
-    for (int64_t s = 0; s < p->samples; s++)
-        probable &= sums_to_one(rows + s * wide, n);
-    for (int64_t s = 0; s < p->samples; s++) {
-        double *row = rows + s * wide;
+    for (int64_t s = 0; s < rows && probable; s++) {
+        load_row(t, s, n, row);
+        probable = sums_to_one(row, n);
+    }
+    for (int64_t s = 0; s < rows; s++) {
+        load_row(t, s, n, row);
         if (p->sigmoid)
             sigmoids(row, n, wide > n);
         else if (p->classes && !probable)
@@ -192,8 +205,47 @@ static int fill(struct predictions *p, const struct tcc_tensor *t, int64_t wide,
             p->at[s * n + k] =
                 (struct predicted){.class = k, .value = p->target ? data_table_decode(p->target, k, row[k]) : row[k]};
     }
-    free(rows);
+    free(row);
     return EXIT_FINE;
+}
+
+/* The input of text that has a token for each row of a sample; -1: there is none. */
+static int text_of(const struct run_results *r, int64_t tokens)
+{
+    for (int i = 0; i < r->data->n; i++) {
+        const struct data_table *t = data_table_find(r->tables, r->data->inputs[i].name);
+
+        if (t && t->row[0] == tokens && tcc_is_int((enum tcc_dtype)r->data->inputs[i].dtype))
+            return i;
+    }
+    return -1;
+}
+
+/* Rows of each sample that are told of: not those of the padding behind its text. */
+static int find_padding(struct predictions *p)
+{
+    int text = p->tokens > 1 ? text_of(p->results, p->tokens) : -1;
+    enum tcc_dtype type = text < 0 ? TCC_NONE : (enum tcc_dtype)p->results->data->inputs[text].dtype;
+    size_t size = text < 0 ? 0 : (size_t)tcc_dtype_bytes(type);
+    char *row = calloc((size_t)p->tokens + 1, size + 1), error[ERROR_SIZE] = "";
+    int code = row && (p->used = calloc((size_t)p->samples + 1, sizeof *p->used))
+                   ? EXIT_FINE
+                   : tool_error(p->o, EXIT_ENVIRONMENT, "no memory");
+
+    for (int64_t s = 0; code == EXIT_FINE && s < p->samples; s++) {
+        struct data_fill f = {.set = p->results->data, .n = 1, .rows = &s};
+        int64_t n = p->tokens;
+
+        if (text >= 0 && !data_fill(&f, text, row, error))
+            code = tool_error(p->o, EXIT_DATA, "%s", error);
+        while (text >= 0 && n > 1 &&
+               (int64_t)tcc_load_f64(type, row + (size_t)(n - 1) * size) ==
+                   data_table_find(p->results->tables, p->results->data->inputs[text].name)->row[1])
+            n--;
+        p->used[s] = n;
+    }
+    free(row);
+    return code;
 }
 
 /* -- Tables ------------------------------------------------------------ */
@@ -218,7 +270,7 @@ static void write_csv(FILE *out, const struct predictions *p)
 {
     char text[PREDICT_TEXT];
 
-    fputs("sample", out);
+    fputs(p->tokens > 1 ? "sample,token" : "sample", out);
     for (int k = 0; k < p->each; k++) {
         predict_head(p, k, text);
         fputc(',', out);
@@ -227,8 +279,12 @@ static void write_csv(FILE *out, const struct predictions *p)
             fprintf(out, ",probability%s", text + strlen("class"));
     }
     fputc('\n', out);
-    for (int64_t i = 0; i < p->samples; i++) {
-        csv_field(out, predict_sample(p, i, text));
+    for (int64_t i = 0; i < p->samples * p->tokens; i++) {
+        if (predict_pads(p, i))
+            continue;
+        csv_field(out, predict_sample(p, i / p->tokens, text));
+        if (p->tokens > 1)
+            fprintf(out, ",%" PRId64, i % p->tokens + 1);
         for (int k = 0; k < p->each; k++) {
             const struct predicted *x = &p->at[i * p->each + k];
             fputc(',', out);
@@ -246,9 +302,13 @@ static void write_jsonl(FILE *out, const struct predictions *p)
 {
     char text[64];
 
-    for (int64_t i = 0; i < p->samples; i++) {
+    for (int64_t i = 0; i < p->samples * p->tokens; i++) {
+        if (predict_pads(p, i))
+            continue;
         json_t *line = json_object(), *list = json_array();
-        json_object_set_new(line, "sample", html_text(predict_sample(p, i, text)));
+        json_object_set_new(line, "sample", html_text(predict_sample(p, i / p->tokens, text)));
+        if (p->tokens > 1)
+            json_object_set_new(line, "token", json_integer(i % p->tokens + 1));
         for (int k = 0; k < p->each; k++) {
             const struct predicted *x = &p->at[i * p->each + k];
             json_array_append_new(list, !p->classes
@@ -295,15 +355,19 @@ static int put(const struct predictions *p)
 
 /* -- The run ------------------------------------------------------------ */
 
-/* The first output that has a number, or a row of them, a sample. */
+/* The first output that has a number, or a row of them, a sample; else a row a token. */
 static int output_of(const struct run_results *r)
 {
-    for (int k = 0; k < r->n; k++) {
+    int found = -1;
+
+    for (int k = r->n - 1; k >= 0; k--) {
         const struct tcc_tensor *t = &r->values[k]->t;
-        if (r->axes[k] == 0 && (t->rank == 1 || t->rank == 2) && tcc_is_float((enum tcc_dtype)t->dtype))
-            return k;
+        bool rows = r->axes[k] == 0 && t->rank >= 1 && t->rank <= 3 && tcc_is_float((enum tcc_dtype)t->dtype);
+
+        if (rows && (t->rank < 3 || found < 0 || r->values[found]->t.rank == 3))
+            found = k;
     }
-    return -1;
+    return found;
 }
 
 static int tell(void *user, const struct run_results *r)
@@ -316,10 +380,11 @@ static int tell(void *user, const struct run_results *r)
 
     if (k < 0)
         return tool_error(g->o, EXIT_DATA,
-                          "predict: no output has one number or a row of numbers a sample; tccc-run --entry predict "
-                          "--data writes any");
+                          "predict: no output has one number or a row of numbers a sample or a token; tccc-run "
+                          "--entry predict --data writes any");
     const struct tcc_tensor *t = &r->values[k]->t;
-    int64_t n = t->rank == 2 ? t->dims[1] : 1;
+    int64_t n = t->rank > 1 ? t->dims[t->rank - 1] : 1;
+    p.tokens = t->rank == 3 ? t->dims[1] : 1;
     bool known = find_target(g, r->tables, &table, &target);
     const struct data_column *names = class_names(table);
     p.target = table && (!table->ncolumns || data_table_width(table) == n) ? table : NULL;
@@ -332,8 +397,11 @@ static int tell(void *user, const struct run_results *r)
     int64_t wide = n + pair;
     p.each = (int)(p.classes && g->top < wide ? g->top : wide);
     int code = fill(&p, t, wide, names);
+    if (code == EXIT_FINE)
+        code = find_padding(&p);
     if (code == EXIT_FINE && (!g->world || !tccrt_comm_rank(g->world)))
         code = put(&p);
+    free(p.used);
     free(p.at);
     return code;
 }
@@ -376,39 +444,26 @@ static int join_parts(const struct options *o, struct model *m, struct predictin
     return code;
 }
 
-/* Of a training step `predict`, of another artifact its first; what cannot be opened is told by who does so next. */
-static void find_entry(const char *path, char entry[128])
-{
-    struct tccrt_model *m = NULL;
-    bool step = tccrt_open(path, &m) != TCC_OK || tccrt_ninputs(m, "predict") >= 0;
-
-    snprintf(entry, 128, "%s", step ? "predict" : tccrt_entry_name(m, 0));
-    tccrt_close(m);
-}
-
 static int predict_with(const struct options *o, const char *path, const char *load, struct predicting *g)
 {
-    struct options own = *o;
     struct model m = {0};
     int64_t threads = 0;
 
     if (!option_int(o, OPT_threads, 1, 4096, &threads))
         return EXIT_USAGE;
-    find_entry(path, g->entry);
-    own.given[OPT_entry].at = (const char *[]){g->entry};
-    own.given[OPT_entry].n = 1;
-    int code = model_open(&own, path, &m, NULL);
+    int code = model_open(o, path, &m, NULL);
+    g->entry = m.entry;
     if (code == EXIT_FINE)
         code = join_parts(o, &m, g);
     if (code == EXIT_FINE)
-        code = model_session(&own, &m, (int)threads, NULL);
+        code = model_session(o, &m, (int)threads, NULL);
     if (code == EXIT_FINE && g->world && tccrt_session_group(m.session, "tp", g->world) != TCC_OK)
         code = tool_error(o, EXIT_ENVIRONMENT, "%s", tccrt_error());
     if (code == EXIT_FINE && load && tccrt_checkpoint_load(m.session, load, TCCRT_CHECKPOINT_WEIGHTS) != TCC_OK)
         code = tool_error(o, EXIT_DATA, "%s", tccrt_error());
     g->artifact = m.artifact;
     if (code == EXIT_FINE)
-        code = run_data_with(&own, &m, &(struct run_wish){.data = OPT_data, .load = load, .done = tell, .user = g});
+        code = run_data_with(o, &m, &(struct run_wish){.data = OPT_data, .load = load, .done = tell, .user = g});
     model_close(&m);
     if (g->world && tccrt_comm_finalize(g->world, code == EXIT_FINE ? NULL : tool_last_error()) && code == EXIT_FINE)
         code = tool_error(o, EXIT_ENVIRONMENT, "%s", tccrt_error());

@@ -13,9 +13,10 @@ struct predictions {
     const char *output;          /* whose these are */
     bool classes;                /* else a row of numbers */
     bool sigmoid;                /* the loss's: each number becomes a probability by itself */
-    int64_t samples;
-    int each;                    /* of a sample */
-    struct predicted *at;        /* [samples, each] */
+    int64_t samples, tokens;     /* rows of a sample: one, or one a token */
+    int64_t *used;               /* [samples]: rows that are not of padding */
+    int each;                    /* of a row */
+    struct predicted *at;        /* [samples * tokens, each] */
     const struct data_table *target;     /* what training had for it; NULL: not known, or of other numbers */
     const struct run_results *results;
 };
@@ -23,6 +24,7 @@ struct predictions {
 int predict_run(const struct options *o);
 /* The file of a sample, or its number from 1, in to[64]. */
 const char *predict_sample(const struct predictions *p, int64_t sample, char *to);
+bool predict_pads(const struct predictions *p, int64_t row);     /* is it of padding? */
 /* "cat", or the class's number, in to[64]. */
 const char *predict_class(const struct predicted *x, char *to);
 /* What stands above column k of the numbers, in to[TEXT]. */

@@ -63,8 +63,9 @@ static void picture(FILE *out, const char *path, size_t *left)
         data_unref(f);
 }
 
-static void row(FILE *out, const struct predictions *p, int64_t sample, bool pictures, size_t *left)
+static void row(FILE *out, const struct predictions *p, int64_t i, bool pictures, size_t *left)
 {
+    int64_t sample = i / p->tokens;
     char text[64];
 
     fputs("<tr>", out);
@@ -73,8 +74,10 @@ static void row(FILE *out, const struct predictions *p, int64_t sample, bool pic
     fputs("<td>", out);
     html_escape(out, predict_sample(p, sample, text));
     fputs("</td>", out);
+    if (p->tokens > 1)
+        fprintf(out, "<td class=\"n\">%lld</td>", (long long)(i % p->tokens + 1));
     for (int k = 0; k < p->each; k++) {
-        const struct predicted *x = &p->at[sample * p->each + k];
+        const struct predicted *x = &p->at[i * p->each + k];
         if (p->classes) {
             fputs("<td>", out);
             html_escape(out, predict_class(x, text));
@@ -89,7 +92,8 @@ static void row(FILE *out, const struct predictions *p, int64_t sample, bool pic
 
 void predict_page(FILE *out, const struct predictions *p)
 {
-    int64_t shown = p->samples < MOST_SAMPLES ? p->samples : MOST_SAMPLES;
+    int64_t most = p->tokens < MOST_SAMPLES ? MOST_SAMPLES / p->tokens : 1;
+    int64_t shown = p->samples < most ? p->samples : most;
     bool pictures = data_set_name(p->results->data, 0) != NULL;
     size_t left = MOST_PICTURES;
     char text[PREDICT_TEXT];
@@ -97,9 +101,9 @@ void predict_page(FILE *out, const struct predictions *p)
     fprintf(
         out,
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Predictions</title><style>%s</style>"
-        "</head><body>\n<h1>Predictions</h1>\n<p>%lld samples%s</p>\n<table><tr>%s<th>sample</th>",
+        "</head><body>\n<h1>Predictions</h1>\n<p>%lld samples%s</p>\n<table><tr>%s<th>sample</th>%s",
         style, (long long)p->samples, shown < p->samples ? "; the first ones are shown" : "",
-        pictures ? "<th></th>" : "");
+        pictures ? "<th></th>" : "", p->tokens > 1 ? "<th>token</th>" : "");
     for (int k = 0; k < p->each; k++) {
         fputs("<th>", out);
         predict_head(p, k, text);
@@ -107,7 +111,8 @@ void predict_page(FILE *out, const struct predictions *p)
         fputs(p->classes ? "</th><th>probability</th>" : "</th>", out);
     }
     fputs("</tr>\n", out);
-    for (int64_t i = 0; i < shown; i++)
-        row(out, p, i, pictures, &left);
+    for (int64_t i = 0; i < shown * p->tokens; i++)
+        if (!predict_pads(p, i))
+            row(out, p, i, pictures, &left);
     fputs("</table>\n</body></html>\n", out);
 }
