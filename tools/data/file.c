@@ -2,7 +2,7 @@
 /*
  * Arrays from files, told apart by their content: .npy (NumPy), IDX (the format of the MNIST files,
  * http://yann.lecun.com/exdb/mnist: two zero bytes, element type, rank, dims and elements big-endian), raw elements;
- * each may be packed by gzip. Files are mapped, so that data larger than memory works.
+ * each may be packed by gzip. Files are mapped, so that data larger than memory works; what a pipe brings is kept.
  */
 #include "tools/data/data_int.h"
 
@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -118,6 +119,61 @@ static struct data_file *gunzip(const char *path, size_t packed, char *error)
     return put_error(error, "%s: %s", path, why), NULL;
 }
 
+/* -- Pipes ------------------------------------------------------------------------------------------ */
+
+/* What came of pipes (standard input, a shell's <(COMMAND)): a file is opened once for each input that it may feed, and
+ * a pipe is empty then. */
+static pthread_mutex_t piping = PTHREAD_MUTEX_INITIALIZER;
+static struct piped {
+    dev_t dev;
+    ino_t ino;
+    struct data_file *file;
+    struct piped *next;
+} * pipes;
+
+/* Packed or not: zlib sees. */
+static struct data_file *read_pipe(const char *path, int fd, char *error)
+{
+    int own = dup(fd);
+    gzFile in = own < 0 ? NULL : gzdopen(own, "rb");
+    const char *why = "cannot be opened";
+    size_t size = 0;
+    unsigned char *bytes = in ? inflate_bounded(in, most_unpacked(SIZE_MAX), &size, &why) : NULL;
+
+    if (in)
+        gzclose(in);
+    else if (own >= 0)
+        close(own);
+    if (!why)
+        return data_take(bytes, size, error);
+    free(bytes);
+    return put_error(error, "%s: %s", path, why), NULL;
+}
+
+static struct data_file *map_pipe(const char *path, int fd, const struct stat *st, char *error)
+{
+    struct piped *p;
+
+    pthread_mutex_lock(&piping);
+    for (p = pipes; p && (p->dev != st->st_dev || p->ino != st->st_ino); p = p->next)
+        ;
+    if (!p && !(p = calloc(1, sizeof *p))) {
+        put_error(error, "no memory");
+    } else if (!p->file && (p->file = read_pipe(path, fd, error))) {
+        p->dev = st->st_dev;
+        p->ino = st->st_ino;
+        p->next = pipes;
+        pipes = p;
+    } else if (!p->file) {
+        free(p);
+        p = NULL;
+    }
+    if (p)
+        p->file->refs++;
+    pthread_mutex_unlock(&piping);
+    return p ? p->file : NULL;
+}
+
 int data_map_code(void)
 {
     return errno == ENOMEM || errno == EMFILE || errno == ENFILE ? EXIT_ENVIRONMENT : EXIT_DATA;
@@ -141,6 +197,12 @@ struct data_file *data_map(const char *path, char *error)
         free(f);
         errno = why;
         return NULL;
+    }
+    if (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)) {
+        free(f);
+        f = map_pipe(path, fd, &st, error);
+        close(fd);
+        return f;
     }
     *f = (struct data_file){1, NULL, (size_t)st.st_size, true};
     void *map = f->size ? mmap(NULL, f->size, PROT_READ, MAP_PRIVATE, fd, 0) : nothing;

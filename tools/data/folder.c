@@ -107,6 +107,27 @@ struct search {
     char *error;
 };
 
+/* Is there one below `path`? A folder without any is no class: nothing of it can be trained or met. */
+static bool has_pictures(const char *path, int depth)
+{
+    DIR *d = opendir(path);
+    struct dirent *e;
+    bool found = !d; /* what can't be read is told later */
+
+    while (d && !found && (e = readdir(d))) {
+        char own[4096];
+        struct stat st;
+        int length = snprintf(own, sizeof own, "%s/%s", path, e->d_name);
+
+        if (!visible(e) || length >= (int)sizeof own || stat(own, &st))
+            continue;
+        found = S_ISDIR(st.st_mode) ? depth < DEEPEST && has_pictures(own, depth + 1) : is_picture(own);
+    }
+    if (d)
+        closedir(d);
+    return found;
+}
+
 /* The pictures below `path`, all of that class (-1: each folder in it is one). */
 static bool walk(struct folder *f, const struct search *s, const char *path, int64_t class, int depth)
 {
@@ -121,7 +142,8 @@ static bool walk(struct folder *f, const struct search *s, const char *path, int
         struct stat st;
         int length = snprintf(own, sizeof own, "%s/%s", path, list[i]->d_name);
         bool there = length < (int)sizeof own && stat(own, &st) == 0, folder = there && S_ISDIR(st.st_mode);
-        if (ok && folder && depth < DEEPEST && !(s->note && depth)) {
+        if (ok && folder && depth < DEEPEST && !(s->note && depth) &&
+            (class >= 0 || s->loose || has_pictures(own, depth + 1))) {
             int64_t its = s->loose    ? 0
                           : class < 0 ? class_named(s->column, list[i]->d_name, s->note, path, s->error)
                                       : class;

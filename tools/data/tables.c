@@ -390,12 +390,12 @@ char *data_tables_text(const struct data_tables *all)
     return text;
 }
 
-static bool take_numbers(char *s, struct data_numbers *to)
+static bool take_numbers(char *s, struct data_numbers *to, bool divides)
 {
     while (*s && to->n < DATA_CHANNELS) {
         char *end;
         to->at[to->n++] = strtod(s, &end);
-        if (end == s)
+        if (end == s || !isfinite(to->at[to->n - 1]) || (divides && to->at[to->n - 1] == 0))
             return false;
         s = end + (*end == ' ');
     }
@@ -507,8 +507,8 @@ static bool take_line(struct data_tables *all, struct data_table **t, const char
     if (!strcmp(word, "row"))
         return take_counts(rest, (*t)->row, 2, 0, UINT32_MAX);
     return !strcmp(word, "scale")        ? take_scale(*t, rest)
-           : !strcmp(word, "mean")       ? take_numbers(rest, &(*t)->means)
-           : !strcmp(word, "std")        ? take_numbers(rest, &(*t)->stds)
+           : !strcmp(word, "mean")       ? take_numbers(rest, &(*t)->means, false)
+           : !strcmp(word, "std")        ? take_numbers(rest, &(*t)->stds, true)
            : !strcmp(word, "numbers")    ? take_column(*t, rest, true, false)
            : !strcmp(word, "dates")      ? take_column(*t, rest, true, true)
            : !strcmp(word, "categories") ? take_column(*t, rest, false, false)

@@ -89,6 +89,8 @@ static int refuse(struct peek *p, const char *what)
 {
     if (p->code != EXIT_FINE)
         return p->code;
+    if (!strncmp(p->error, "cannot open '", 13))
+        return tool_error(p->o, EXIT_DATA, "--data: %s", p->error);
     return tool_error(p->o, EXIT_DATA, "--net: --data has no %s%s%s", what, *p->error ? ": " : "", p->error);
 }
 
