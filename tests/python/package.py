@@ -186,6 +186,17 @@ def test_options():
     x = np.zeros((1, 1, 28, 28), np.float32)
     assert np.allclose(m(x), digits(x))
     assert tccc.metrics()["compiled"] > 2
+    x = np.random.default_rng(4).random((8, 1, 28, 28), np.float32)
+    exact, got = tccc.compile(DIGITS, level=0)(x), []
+    for wish in {"mode": "static-int8", "data": {"picture": x}, "bias_correction": True}, "weight-int8":
+        got.append(tccc.compile(DIGITS, level=0, quantize=wish)(x))
+        off = np.abs(got[-1] - exact).max() / np.abs(exact).max()
+        assert 1e-6 < off < 0.1, (wish, off)
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run(["tccc-quantize", DIGITS, "--mode=weight-int8", "-o", folder + "/q.onnx"], check=True, capture_output=True)
+        assert np.array_equal(tccc.compile(folder + "/q.onnx", level=0)(x), got[1])
+    raises(tccc.UsageError, "int9", tccc.compile, DIGITS, quantize="int9")
+    raises(tccc.UsageError, "a dict with a mode", tccc.compile, DIGITS, quantize={"data": "few.npz"})
     kept = m.path
     assert os.path.exists(kept)
     del m

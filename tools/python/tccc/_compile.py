@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import subprocess
 import sys
 import tempfile
 import threading
@@ -157,6 +158,40 @@ def _write_model(model, folder, example, dynamic_shapes, train):
     raise UsageError(f"expected the path of a model, an onnx.ModelProto, an ExportedProgram or a torch.nn.Module, got {type(model).__name__}")
 
 
+def _quantise_words(wish, folder):
+    """What quantize= says as options of tccc-quantize: a text as of tccc --quantize, or a dict of these options; data may be arrays by name."""
+    if isinstance(wish, str):
+        mode, *rest = [w.replace("\0", ",") for w in wish.replace("\\,", "\0").split(",")]
+        return ["--mode=" + mode] + ["--" + w for w in rest]
+    if not isinstance(wish, dict) or "mode" not in wish:
+        raise UsageError("quantize: expected a text (\"static-int8,data=FILE\") or a dict with a mode")
+    words = []
+    for name, value in wish.items():
+        option = "--" + name.replace("_", "-")
+        if isinstance(value, dict):
+            import numpy
+            path = os.path.join(folder, name + ".npz")
+            numpy.savez(path, **{k: numpy.asarray(v) for k, v in value.items()})
+            value = path
+        for one in value if isinstance(value, (list, tuple)) else [value]:
+            if one is not False and one is not None:
+                words.append(option if one is True else f"{option}={one}")
+    return words
+
+
+def _quantise(path, folder, wish):
+    """The model's file in fewer bits, by the command tccc-quantize."""
+    words, command = _quantise_words(wish, folder), shutil.which("tccc-quantize")
+    if not command:
+        raise UnavailableError("quantize: the command tccc-quantize is not in PATH")
+    out = os.path.join(folder, "quantised.onnx")
+    done = subprocess.run([command, path, *words, "-o", out], capture_output=True, text=True)
+    if done.returncode:
+        told = [line.removeprefix("error: ") for line in done.stderr.splitlines() if not line.startswith("Try '")]
+        raise of_status(done.returncode, "\n".join(told) or "tccc-quantize failed")
+    return out
+
+
 def _tell(status, messages):
     for severity, text in messages:
         if severity == 1:
@@ -171,8 +206,12 @@ def write(model, output, options, train, example=None, dynamic_shapes=None):
     import time
     compiler = _compiler()
     folder = temporary_folder()
+    options = dict(options)
+    quantize = options.pop("quantize", None)
     try:
         path = _write_model(model, folder, example, dynamic_shapes, train)
+        if quantize is not None:
+            path = _quantise(path, folder, quantize)
         begin = time.perf_counter()
         status, messages = compiler.compile(path, output, options, train)
         count("compiled")
@@ -222,16 +261,20 @@ def split_options(options):
     return {k: options.pop(k) for k in RUNTIME if k in options}, options
 
 
-def compile(model, *, example=None, dynamic_shapes=None, target=None, dims=None, shapes=None, states=None, output=None, **options):
+def compile(model, *, example=None, dynamic_shapes=None, target=None, dims=None, shapes=None, states=None, output=None, quantize=None, **options):
     """Compiles a model for inference and opens it: a Model.
 
     model: the path of an .onnx, .pt2 or .tcir file, ONNX as bytes or ModelProto, a torch.export.ExportedProgram, or a torch.nn.Module, which is exported with
     the inputs `example` (and `dynamic_shapes` as torch.export takes them). target: "cpu", "cuda:sm_80", "neuron:trn1"... dims, shapes: sizes by symbol or
     input ({"N": 8}, {"x": (8, 3)}). states: texts of --state. defaults: which initialisers that an ONNX model lists as inputs may be given ("auto", "all", "none" or names, "w,b"). output: where the artifact goes; None: a folder that goes with the Model.
+    quantize: an ONNX model in fewer bits first, as tccc --quantize does: a text ("static-int8,data=few.npz"), or a dict of tccc-quantize's options, {"mode": "static-int8",
+    "data": {"x": array}}; by the command tccc-quantize, which must be in PATH.
     Other options are those of the command line: level (0 to 3), march, exact, fast_math, auto_cast, auto_cast_type, cache_dir, name, header, verify, jobs, max_nodes,
     time_limit; and of load(): threads, device, seed, sim, rounding, profile.
     Raises InputError for a model that is wrong or unsupported, UsageError, UnavailableError, InternalError; warnings are Python's.
     """
     runtime, options = split_options(options)
+    if quantize is not None:
+        options["quantize"] = quantize
     options.update(target=target, dims=_pairs(dims), shapes=_pairs(shapes, "x"), states=states)
     return make(Model, model, options, False, output, runtime, example, dynamic_shapes)
