@@ -32,6 +32,28 @@ static bool is_input(const struct data_request *q, struct csv_span name)
     return false;
 }
 
+/* Does another argument name that column of the file: INPUT=FILE:A+B or INPUT=FILE,columns=A+B? */
+static bool is_given(const struct data_request *q, struct csv_span name)
+{
+    size_t path = strlen(q->path);
+
+    for (int k = 0; k < q->ngiven; k++) {
+        const char *file = strchr(q->given[k], '='), *list;
+
+        file = file && !strncmp(file + 1, "csv:", 4) ? file + 5 : file ? file + 1 : "";
+        if (strncmp(file, q->path, path) ||
+            !(list = file[path] == ':' ? file + path : strstr(file + path, ",columns=")))
+            continue;
+        for (list += *list == ':' ? 1 : 9; *list && *list != ','; list += *list == '+') {
+            size_t n = strcspn(list, "+,");
+            if (csv_same(name, list, n))
+                return true;
+            list += n;
+        }
+    }
+    return false;
+}
+
 bool csv_takes_text(const struct csv_table *t)
 {
     const struct data_request *q = t->q;
@@ -99,7 +121,7 @@ static int choose_columns(const struct csv_table *t, struct csv_column *c, bool 
         return 1;
     }
     for (int i = 0; i < t->ncolumns && tcc_is_float((enum tcc_dtype)q->info->dtype); i++)
-        if (!is_input(q, t->names[i]))
+        if (!is_input(q, t->names[i]) && !is_given(q, t->names[i]))
             c[n++].at = i;
     *found = n > 0 || q->named;
     if (!n) {

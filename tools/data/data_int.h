@@ -211,6 +211,8 @@ struct data_request {
     bool named;
     int ninputs;                 /* of the step: a file for all inputs may hold columns of their names */
     const struct tccrt_value_info *inputs;
+    const char *const *given;    /* all arguments of --data: what one names of a file no other input gets unasked */
+    int ngiven;
     enum data_phase phase;       /* what to do: a reader that looks for categories does so over all files first */
     int code;                    /* of a failure: EXIT_DATA, unless a reader says that the environment is to blame */
 };

@@ -88,6 +88,8 @@ static int read_archive(const struct options *o, struct data_set *set, const str
         struct data_options own;
         struct data_request q = request_of(set, w, i, false, &own);
         bool found;
+        q.given = o->given[OPT_data].at;
+        q.ngiven = o->given[OPT_data].n;
         if (!own.table)
             return tool_error(o, EXIT_ENVIRONMENT, "no memory");
         if (!tcc_is_float((enum tcc_dtype)set->inputs[i].dtype)) {

@@ -32,7 +32,9 @@ static void look(struct peek *p, int i, const struct data_words *w, bool named, 
                              .info = &p->infos[i],
                              .named = named,
                              .ninputs = 2,
-                             .inputs = p->infos};
+                             .inputs = p->infos,
+                             .given = p->o->given[OPT_data].at,
+                             .ngiven = p->o->given[OPT_data].n};
     own.table = data_table_of(&p->tables, p->infos[i].name);
     if (!tcc_is_float((enum tcc_dtype)p->infos[i].dtype)) {
         own.scaled = false;
@@ -136,7 +138,8 @@ static int input_of(struct peek *p, const struct net_spec *spec, struct net_data
                           a->name, d->rank);
     if (spec->row->takes == NET_TAKES_SEQUENCES && d->rank != (d->tokens ? 1 : 2))
         return tool_error(p->o, EXIT_DATA,
-                          "%s: samples of %d dims; a sequence of tokens has one, of numbers two: time, features",
+                          "%s: samples of %d dims; a sequence of tokens has one, of numbers two: time, features; a "
+                          "column of text is one with --data input=FILE:COLUMN,tokens=bytes,length=N",
                           a->name, d->rank);
     for (int i = 0; i < d->rank; i++)
         if (d->dims[i] < 1)
@@ -196,6 +199,17 @@ static int64_t vocabulary_of(const struct peek *p)
 
 /* -- The target -------------------------------------------------------------------------------------------------- */
 
+/* Are these all columns of a table, since none is called after the target and nobody has said which one it is? */
+static bool echoes(const struct peek *p)
+{
+    const struct data_table *t = data_table_find(&p->tables, "target");
+
+    for (int k = 0; k < p->o->given[OPT_data].n; k++)
+        if (!strncmp(p->o->given[OPT_data].at[k], "target=", 7) || !strncmp(p->o->given[OPT_data].at[k], "input=", 6))
+            return false;
+    return t && t->ncolumns > 0 && *t->columns[0].name && strcmp(t->columns[0].name, "target") != 0;
+}
+
 static int target_of(struct peek *p, const struct net_spec *spec, struct net_data *d)
 {
     struct data_array a = {0};
@@ -225,7 +239,11 @@ static int target_of(struct peek *p, const struct net_spec *spec, struct net_dat
         if (!ok)
             return refuse(p, "array, column or classes 'target'");
         d->numbers = data_row_elements(&a);
-        if (a.rank > 2)
+        if (echoes(p))
+            code = tool_error(p->o, EXIT_DATA,
+                              "%s: no column is called 'target': which one is it? --data target=%s:COLUMN beside this",
+                              a.name, a.name);
+        else if (a.rank > 2)
             code =
                 tool_error(p->o, EXIT_DATA, "%s: a target of numbers has one axis besides the samples; this one has %d",
                            a.name, a.rank - 1);
