@@ -13,8 +13,8 @@
 #include "compiler/neuron/neuron_int.h"
 
 /* Odd, so that no row is a whole number of others; what two are factors of still fits in 64 bits. What is added to one
- * is below half of it: a number that no row is a multiple of (a rank's, of whose part of a large tensor all is one turn)
- * is far. */
+ * is below half of it: one that no row is a multiple of (a rank's number, of whose part of a large tensor all is one
+ * turn) is far. */
 enum { STAND_IN = 1 << 23, FAR_STAND_IN = 1 << 30 };
 static const int64_t stands_for[NEURON_SIZES] = {9, 77, 135, 201};
 
