@@ -124,6 +124,8 @@ static void plan_half_parts(struct sum *s)
         int64_t parts = (n + s->part - 1) / s->part;
         s->part = (n + parts - 1) / parts;
     }
+    if (level == c->nks - 1 && c->by_lane) /* of whole turns; so is the most */
+        s->part = (s->part + c->by_lane - 1) / c->by_lane * c->by_lane;
 }
 
 /* The outermost loop of which a point is no more than a part; per point of the loops around it, its points are
@@ -167,9 +169,10 @@ static void part_begin(struct sum *s, LLVMValueRef *so_far)
 static void part_end(struct sum *s, LLVMValueRef *so_far)
 {
     LLVMOpcode add = tcc_is_float(s->g->c.dtype) ? LLVMFAdd : LLVMAdd;
-    /* Backwards: where pairs are taken apart, the sums of two vectors are in the first. */
-    for (int i = (int)ct_held_rows(&s->g->c, s->mr) * s->cv - 1; i >= 0; i--) {
-        LLVMValueRef sums = s->acc[s->apart ? i - i % 2 : i], all = so_far[i];
+    for (int i = 0; i < ct_held_rows(&s->g->c, s->mr) * s->cv; i++) {
+        LLVMValueRef sums = s->acc[i], all = so_far[i];
+        if (s->apart && i % 2 == 0)
+            s->acc[i + 1] = sums;
         if (!LLVMIsNull(sums)) {
             LLVMValueRef total = s->apart ? cg_apart_total(s->g, sums, i % 2) : cg_dot_total(s->g, sums);
             all = LLVMBuildBinOp(s->g->e->b, add, all, total, "");
