@@ -86,8 +86,8 @@ static LLVMModuleRef make_module(const struct object_job *job, LLVMContextRef lc
     return mod;
 }
 
-/* A choice of two halves by comparing them is one of float32 again, from which LLVM narrowed it: where the machine has no
- * arithmetic of halves, LLVM would call fmaxf and fminf for it. */
+/* A choice of two halves by comparing them is one of float32 again, from which LLVM narrowed it: where the machine has
+ * no arithmetic of halves, LLVM would call fmaxf and fminf for it. */
 static void widen_choices(LLVMModuleRef mod, LLVMContextRef lc)
 {
     LLVMBuilderRef b = LLVMCreateBuilderInContext(lc);
