@@ -528,3 +528,75 @@ VIT = {"vit.ViT": _vit, "simple_vit.SimpleViT": _vit, "deepvit.DeepViT": _vit, "
 def vit_pytorch(path, options):
     size = 224 if path.startswith("twins") else 128 if path.startswith("crossformer") else 64 if path.startswith("cvt") else 32
     return at("vit_pytorch", path)(**options), images((size, size))
+
+
+# --- Small libraries of one kind of network each -------------------------------------------------------------------------
+
+def rows(width=32, sizes=(16, 24)):
+    return lambda b, n: (torch.randn(b, sizes[n], width),)
+
+
+SMALL_LIBRARIES = {
+    "assoc_scan/AssocScan": (lambda: at("assoc_scan", "AssocScan")(), lambda b, n: (torch.rand(b, 8, 4), torch.randn(b, 8, 4))),
+    "asteroid_filterbanks/ParamSinc": (lambda: at("asteroid_filterbanks", "Encoder")(at("asteroid_filterbanks", "ParamSincFB")(n_filters=8, kernel_size=31, stride=8, sample_rate=8000)), wave((400, 600), (1,))),
+    "asteroid_filterbanks/STFT": (lambda: Call(lambda e, d, x: d(e(x)), at("asteroid_filterbanks", "Encoder")(at("asteroid_filterbanks", "STFTFB")(n_filters=32, kernel_size=32, stride=16)), at("asteroid_filterbanks", "Decoder")(at("asteroid_filterbanks", "STFTFB")(n_filters=32, kernel_size=32, stride=16))), wave((400, 600), (1,))),
+    "colt5_attention/ConditionalRoutedAttention": (lambda: at("colt5_attention", "ConditionalRoutedAttention")(dim=16, light_dim_head=8, light_heads=2, light_window_size=8, heavy_dim_head=8, heavy_heads=2, num_heavy_tokens_q=4, num_heavy_tokens_kv=4), rows(16)),
+    "conformer/Conformer": (lambda: at("conformer", "Conformer")(dim=32, depth=2, dim_head=8, heads=4), rows()),
+    "e3nn/BatchNorm": (lambda: at("e3nn.nn", "BatchNorm")("4x0e+3x1o"), lambda b, n: (torch.randn(b, 13),)),
+    "e3nn/Gate": (lambda: at("e3nn.nn", "Gate")("4x0e", [torch.tanh], "3x0e", [torch.sigmoid], "3x1o"), lambda b, n: (torch.randn(b, 16),)),
+    "e3nn/Linear": (lambda: at("e3nn.o3", "Linear")("4x0e+3x1o", "2x0e+5x1o"), lambda b, n: (torch.randn(b, 13),)),
+    "e3nn/SphericalHarmonics": (lambda: at("e3nn.o3", "SphericalHarmonics")([0, 1, 2, 3], True), lambda b, n: (torch.randn(b, 3),)),
+    "e3nn/TensorProduct": (lambda: at("e3nn.o3", "FullyConnectedTensorProduct")("4x0e+3x1o", "2x0e+2x1o", "3x0e+2x1o+1x2e"), lambda b, n: (torch.randn(b, 13), torch.randn(b, 8))),
+    "egnn_pytorch/EGNN": (lambda: at("egnn_pytorch", "EGNN")(dim=16), lambda b, n: (torch.randn(b, (7, 10)[n], 16), torch.randn(b, (7, 10)[n], 3))),
+    "encodec/decoder": (lambda: at("encodec.modules", "SEANetDecoder")(channels=1, dimension=16, n_filters=4, n_residual_layers=1, ratios=[4, 2]), lambda b, n: (torch.randn(b, 16, (20, 30)[n]),)),
+    "encodec/seanet": (lambda: at("encodec.modules", "SEANetEncoder")(channels=1, dimension=16, n_filters=4, n_residual_layers=1, ratios=[4, 2]), wave((160, 240), (1,))),
+    "gateloop_transformer/GateLoopTransformer": (lambda: at("gateloop_transformer", "Transformer")(num_tokens=90, dim=16, depth=2, use_gate_looped_attn=True), words((16, 24))),
+    "gateloop_transformer/SimpleGateLoopLayer": (lambda: at("gateloop_transformer", "SimpleGateLoopLayer")(16), rows(16)),
+    "hyper_connections/hyper": (lambda: (lambda init: Call(lambda e, h, r, x: r(h(e(x))), init[1], init[0](dim=16, branch=torch.nn.Linear(16, 16)), init[2]))(at("hyper_connections", "get_init_and_expand_reduce_stream_functions")(4)), rows(16)),
+    "invariant_point_attention/IPABlock": (lambda: Call(lambda m, s, p, r, t: m(s, pairwise_repr=p, rotations=r, translations=t), at("invariant_point_attention", "IPABlock")(dim=16, heads=2)), lambda b, n: (torch.randn(b, (7, 10)[n], 16), torch.randn(b, (7, 10)[n], (7, 10)[n], 16), torch.eye(3).repeat(b, (7, 10)[n], 1, 1), torch.randn(b, (7, 10)[n], 3))),
+    "julius/bands": (lambda: at("julius", "SplitBands")(8000, n_bands=4), wave((400, 600))),
+    "julius/lowpass": (lambda: at("julius", "LowPassFilter")(0.1, fft=False), wave((400, 600))),
+    "julius/lowpass_fft": (lambda: at("julius", "LowPassFilter")(0.05, fft=True), wave((400, 600))),
+    "julius/resample": (lambda: at("julius", "ResampleFrac")(4, 5), wave((400, 600))),
+    "lightly/Barlow": (lambda: at("lightly.loss", "BarlowTwinsLoss")(), lambda b, n: (torch.randn(b, 16), torch.randn(b, 16))),
+    "lightly/NTXent": (lambda: at("lightly.loss", "NTXentLoss")(), lambda b, n: (torch.randn(b, 16), torch.randn(b, 16))),
+    "lightly/VICReg": (lambda: at("lightly.loss", "VICRegLoss")(), lambda b, n: (torch.randn(b, 16), torch.randn(b, 16))),
+    "lightly/dino": (lambda: at("lightly.models.modules.heads", "DINOProjectionHead")(16, 32, 8, 24, freeze_last_layer=-1), lambda b, n: (torch.randn(b, 16),)),
+    "lightly/simclr": (lambda: at("lightly.models.modules", "SimCLRProjectionHead")(16, 16, 8), lambda b, n: (torch.randn(b, 16),)),
+    "local_attention/LocalMHA": (lambda: at("local_attention.transformer", "LocalMHA")(dim=32, window_size=8, dim_head=8, heads=4, causal=True), rows()),
+    "local_attention/LocalTransformer": (lambda: at("local_attention", "LocalTransformer")(num_tokens=90, dim=32, depth=2, max_seq_len=64, causal=True, local_attn_window_size=8, dim_head=8, heads=4), words((16, 24))),
+    "lpips/alex": (lambda: at("lpips", "LPIPS")(net="alex", pretrained=False, pnet_rand=True, verbose=False), lambda b, n: (torch.rand(b, 3, (64, 96)[n], 64), torch.rand(b, 3, (64, 96)[n], 64))),
+    "mambapy/Mamba": (lambda: at("mambapy.mamba", "Mamba")(at("mambapy.mamba", "MambaConfig")(d_model=16, n_layers=2, pscan=False)), rows(16, (8, 12))),
+    "mambapy/Mamba_pscan": (lambda: at("mambapy.mamba", "Mamba")(at("mambapy.mamba", "MambaConfig")(d_model=16, n_layers=1, pscan=True)), lambda b, n: (torch.randn(b, 8, 16),)),
+    "minGRU_pytorch/minGRU": (lambda: at("minGRU_pytorch", "minGRU")(16), rows(16)),
+    "nflows/maf": (lambda: Call(lambda f, x: (f.log_prob(x), f.transform_to_noise(x)), at("nflows.flows", "MaskedAutoregressiveFlow")(6, 16, 2, 1)), lambda b, n: (torch.randn(b, 6),)),
+    "nflows/realnvp": (lambda: Call(lambda f, x: (f.log_prob(x), f.transform_to_noise(x)), at("nflows.flows", "SimpleRealNVP")(6, 16, 2, 1)), lambda b, n: (torch.randn(b, 6),)),
+    "nnAudio/CQT": (lambda: at("nnAudio.features", "CQT1992v2")(sr=8000, n_bins=24, fmin=200, verbose=False), wave((4000, 6000))),
+    "nnAudio/Gammatonegram": (lambda: at("nnAudio.features", "Gammatonegram")(sr=8000, n_fft=64, n_bins=8, hop_length=16, verbose=False), wave((400, 600))),
+    "nnAudio/MFCC": (lambda: at("nnAudio.features", "MFCC")(sr=8000, n_mfcc=6, n_fft=64, hop_length=16, n_mels=12, verbose=False), wave((400, 600))),
+    "nnAudio/STFT": (lambda: at("nnAudio.features", "STFT")(n_fft=64, hop_length=16, verbose=False, output_format="Magnitude"), wave((400, 600))),
+    "nystrom_attention/Nystromformer": (lambda: at("nystrom_attention", "Nystromformer")(dim=32, depth=2, dim_head=8, heads=4, num_landmarks=8), rows(32, (16, 24))),
+    "perceiver_pytorch/Perceiver": (lambda: at("perceiver_pytorch", "Perceiver")(input_channels=3, num_freq_bands=4, max_freq=10., depth=2, num_latents=8, latent_dim=32, cross_dim_head=8, latent_heads=2, latent_dim_head=8, num_classes=5), lambda b, n: (torch.randn(b, (8, 12)[n], 8, 3),)),
+    "perceiver_pytorch/PerceiverIO": (lambda: Call(lambda m, x, q: m(x, queries=q), at("perceiver_pytorch.perceiver_io", "PerceiverIO")(dim=16, queries_dim=16, logits_dim=5, depth=2, num_latents=8, latent_dim=32, latent_heads=2, latent_dim_head=8, cross_dim_head=8)), lambda b, n: (torch.randn(b, (8, 12)[n], 16), torch.randn(b, 6, 16))),
+    "performer_pytorch/PerformerLM": (lambda: at("performer_pytorch", "PerformerLM")(num_tokens=90, max_seq_len=32, dim=32, depth=2, heads=4, causal=False, dim_head=8), words((16, 24))),
+    "performer_pytorch/SelfAttention": (lambda: at("performer_pytorch", "SelfAttention")(dim=32, heads=4, causal=False, dim_head=8), rows()),
+    "ptwt/wavedec": (lambda: Call(lambda x: at("ptwt", "wavedec")(x, "db2", mode="zero", level=2)), wave((64, 96))),
+    "pytorch_msssim/ssim": (lambda: at("pytorch_msssim", "SSIM")(data_range=1.0, size_average=False), lambda b, n: (torch.rand(b, 3, (48, 64)[n], 48), torch.rand(b, 3, (48, 64)[n], 48))),
+    "pytorch_tabnet/TabNet": (lambda: at("pytorch_tabnet.tab_network", "TabNet")(8, 3, n_d=8, n_a=8, n_steps=2, group_attention_matrix=torch.eye(8)), lambda b, n: (torch.randn(b, 8),)),
+    "rotary_embedding_torch/axial": (lambda: (lambda r: Call(lambda r, q: at("rotary_embedding_torch", "apply_rotary_emb")(r.get_axial_freqs(8, q.shape[2]), q), r))(at("rotary_embedding_torch", "RotaryEmbedding")(dim=8, freqs_for="pixel", max_freq=16)), lambda b, n: (torch.randn(b, 8, (8, 12)[n], 32),)),
+    "rotary_embedding_torch/xpos": (lambda: Call(lambda r, q, k: r.rotate_queries_and_keys(q, k), at("rotary_embedding_torch", "RotaryEmbedding")(dim=8, use_xpos=True, cache_if_possible=False)), lambda b, n: (torch.randn(b, 2, (8, 12)[n], 16), torch.randn(b, 2, (8, 12)[n], 16))),
+    "segment_anything/decoder": (lambda: Call(lambda d, p, e, pts, lab: d(image_embeddings=e, image_pe=p.get_dense_pe(), sparse_prompt_embeddings=p(points=(pts, lab), boxes=None, masks=None)[0], dense_prompt_embeddings=p(points=(pts, lab), boxes=None, masks=None)[1], multimask_output=True), at("segment_anything.modeling", "MaskDecoder")(transformer_dim=32, transformer=at("segment_anything.modeling", "TwoWayTransformer")(depth=2, embedding_dim=32, mlp_dim=64, num_heads=4)), at("segment_anything.modeling", "PromptEncoder")(embed_dim=32, image_embedding_size=(8, 8), input_image_size=(64, 64), mask_in_chans=8)), lambda b, n: (torch.randn(1, 32, 8, 8), torch.rand(b, (2, 3)[n], 2) * 64, torch.randint(0, 2, (b, (2, 3)[n])))),
+    "segment_anything/encoder": (lambda: at("segment_anything.modeling", "ImageEncoderViT")(img_size=64, patch_size=8, embed_dim=32, depth=2, num_heads=4, out_chans=16, use_rel_pos=True, window_size=4, global_attn_indexes=(1,)), images((64, 64))),
+    "snntorch/Leaky": (lambda: Call(lambda l, s, x: s(l(x), torch.zeros(x.shape[0], 5)), torch.nn.Linear(8, 5), at("snntorch", "Leaky")(beta=0.9)), lambda b, n: (torch.randn(b, 8) * 3,)),
+    "snntorch/Synaptic": (lambda: Call(lambda l, s, x: s(l(x), torch.zeros(x.shape[0], 5), torch.ones(x.shape[0], 5)), torch.nn.Linear(8, 5), at("snntorch", "Synaptic")(alpha=0.8, beta=0.9)), lambda b, n: (torch.randn(b, 8) * 3,)),
+    "soft_moe_pytorch/DynamicSlotsSoftMoE": (lambda: at("soft_moe_pytorch", "DynamicSlotsSoftMoE")(dim=32, num_experts=4), rows()),
+    "torch_dct/dct": (lambda: Call(lambda x: (at("torch_dct", "dct")(x), at("torch_dct", "idct")(x), at("torch_dct", "dct_2d")(x))), lambda b, n: (torch.randn(b, (6, 9)[n], 8),)),
+    "torch_harmonics/AttentionS2": (lambda: at("torch_harmonics", "AttentionS2")(8, 2, (8, 16), (8, 16)), lambda b, n: (torch.randn(b, 8, 8, 16),)),
+    "torch_harmonics/InverseRealSHT": (lambda: Call(lambda m, i, x: i(m(x)), at("torch_harmonics", "RealSHT")(8, 16, grid="legendre-gauss"), at("torch_harmonics", "InverseRealSHT")(8, 16, grid="legendre-gauss")), lambda b, n: (torch.randn(b, 8, 16),)),
+    "torch_harmonics/RealSHT": (lambda: Call(lambda m, x: torch.view_as_real(m(x)), at("torch_harmonics", "RealSHT")(8, 16, grid="equiangular")), lambda b, n: (torch.randn(b, 8, 16),)),
+    "torchmetrics/audio": (lambda: Call(lambda x, y: [at("torchmetrics.functional.audio", f)(x, y) for f in ("scale_invariant_signal_distortion_ratio", "signal_noise_ratio", "signal_distortion_ratio")]), lambda b, n: (torch.randn(b, (600, 800)[n]), torch.randn(b, (600, 800)[n]))),
+    "vector_quantize_pytorch/FSQ": (lambda: at("vector_quantize_pytorch", "FSQ")([8, 5, 5, 5], dim=16), rows(16)),
+    "vector_quantize_pytorch/ResidualFSQ": (lambda: at("vector_quantize_pytorch", "ResidualFSQ")(dim=16, levels=[8, 5, 5, 3], num_quantizers=2), rows(16)),
+}
+
+MAKERS.update({name: lambda made=made: (made[0](), made[1]) for name, made in SMALL_LIBRARIES.items()})
