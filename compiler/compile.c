@@ -88,6 +88,21 @@ static const char *default_name(struct ir_ctx *ctx, const char *path)
     return name;
 }
 
+/* NAME_ENTRY is no function of tccrt.h or tccdata.h. */
+static bool choose_name(struct job *j)
+{
+    static const char *const taken[] = {"tccrt", "tccdata"};
+    struct ir_where where = {.file = j->o->model};
+    j->name = j->o->name ? j->o->name : default_name(j->ctx, j->o->model);
+    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) {
+        size_t n = strlen(taken[i]);
+        if (!strncmp(j->name, taken[i], n) && (!j->name[n] || j->name[n] == '_'))
+            return ir_error(j->ctx, &where, "'%s' is a name of the runtime's functions: --name=NAME gives another one",
+                            j->name);
+    }
+    return true;
+}
+
 /* -- Output -------------------------------------------------------------------------------------------------- */
 
 static bool make_folder(struct job *j)
@@ -231,11 +246,12 @@ static bool link_output(struct job *j, const char *out, int *status)
         return false;
     }
     const struct kn_program *p = j->module->program;
-    const char *archives[] = {runtime}, **exports = IR_NEWN(j->ctx, artifact_nentries(p) + 2, const char *);
+    const char *archives[] = {runtime}, **exports = IR_NEWN(j->ctx, artifact_nentries(p) + 2, const char *),
+               **names = artifact_identifiers(j->ctx, p);
     exports[0] = "tccc_model";
     exports[1] = ir_internf(j->ctx, "%s_model", j->name);
     for (int e = 0; e < artifact_nentries(p); e++)
-        exports[2 + e] = ir_internf(j->ctx, "%s_%s", j->name, artifact_identifier(j->ctx, artifact_entry_name(p, e)));
+        exports[2 + e] = ir_internf(j->ctx, "%s_%s", j->name, names[e]);
     return link_shared(j->ctx, isa_of(j), out, objects.n, objects.at, 1, archives, artifact_nentries(p) + 2, exports,
                        status);
 }
@@ -415,7 +431,8 @@ static bool work(struct job *j)
     lap(j, "reading the model");
     ir_detail(j->ctx, "%s: target %s, -O%d%s%s", ir_shown(o->model), j->target->name, o->level,
               o->exact ? ", exact" : "", o->fast_math ? ", fast math" : "");
-    j->name = o->name ? o->name : default_name(j->ctx, o->model);
+    if (!choose_name(j))
+        return false;
     struct cache_key key = job_cache_key(j);
     bool caches = cache_open(&j->cache, j->ctx, o, &key);
     int first = ir_nmessages(j->ctx); /* those before are given whenever the model is read */

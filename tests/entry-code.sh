@@ -47,3 +47,37 @@ for place in armv8-a:aarch64 rv64gc:riscv64; do
     ! command -v "qemu-$isa" >/dev/null 2>&1 || ! [ -f "$top_builddir/$triplet/libtccrt.a" ] ||
         calls "${place%:*}" "$triplet-gcc" "$top_builddir/$triplet/libtccrt.a" "qemu-$isa" -L "/usr/$triplet"
 done
+
+# Names that are one in C, that the header makes of another one, or that are the artifact's own: each has a function of its own.
+{
+    for name in main:add model:sub f.a:mul f_a:sub f:add f_run:mul F:sub v0_k0:mul; do
+        printf 'func @%s(%%x: f32[1], %%y: f32[1]) -> ("z": f32[1]) {\n  %%z = %s(%%x, %%y)\n  return(%%z)\n}\n' "${name%:*}" "${name#*:}"
+    done
+} >names.tcir
+cat >names.c <<'END'
+#include "names.h"
+#include <stdio.h>
+
+int main(void)
+{
+    int (*const f[])(const struct tcc_tensor *, struct tcc_tensor *) = {tccc_main, tccc_model_2, tccc_f_a, tccc_f_a_2, tccc_f, tccc_f_run_2, tccc_F_2, tccc_v0_k0_2};
+    float x = 6, y = 7, z;
+    struct tcc_tensor in[] = {{&x, TCC_F32, 1, {1}}, {&y, TCC_F32, 1, {1}}}, out = {&z, TCC_F32, 1, {1}};
+    for (int i = 0; i < 8; i++) {
+        int status = f[i](in, &out);
+        printf("%d %g\n", status, (double)z);
+    }
+    return tccc_model.magic != TCC_MODEL_MAGIC || TCCC_F_A_2_INPUTS != 2;
+}
+END
+printf '0 %d\n' 13 -1 42 -1 13 42 -1 42 >right
+for kind in so o; do
+    tccc -q --name tccc names.tcir -H names.h -o names.$kind || fail "no names.$kind"
+    # shellcheck disable=SC2086,SC2046  # words
+    [ -n "${INSTRUMENT:-}" ] ||
+        { $CC -Werror -I"$top_srcdir/runtime" -I"$top_srcdir" names.c ./names.$kind $([ $kind = so ] || echo "$top_builddir/libtccrt.a") -lm -lpthread -ldl -o main >log 2>&1 &&
+            ./main >said 2>&1 && cmp -s said right; } || fail "names, .$kind: $(cat log said)"
+done
+for name in tccrt tccdata_f; do
+    ! tccc -q --name $name names.tcir -o names.so 2>log && grep -q "error: .*'$name' is a name of the runtime's functions" log || fail "--name=$name: $(cat log)"
+done

@@ -288,7 +288,7 @@ static int descriptor(struct object *o, const struct kn_program *p, const struct
             elf_symbol(o->elf, ir_internf(o->ctx, "%s_model", options->others[i]), 0, 0, 0, ELF_GLOBAL | ELF_HIDDEN),
             0);
     uint64_t size = sizeof model + 8 * (uint64_t)options->nothers;
-    if (options->shared)
+    if (options->shared && strcmp(options->symbol, "tccc") != 0)
         elf_symbol(o->elf, "tccc_model", o->relro, at, size, ELF_GLOBAL);
     return elf_symbol(o->elf, ir_internf(o->ctx, "%s_model", options->symbol), o->relro, at, size,
                       ELF_GLOBAL | (options->hidden ? ELF_HIDDEN : 0));

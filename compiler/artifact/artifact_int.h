@@ -51,6 +51,9 @@ bool artifact_entries(struct ir_ctx *ctx, const struct kn_program *p, const stru
                       int model);
 /* other characters than letters and digits become _ */
 const char *artifact_identifier(struct ir_ctx *ctx, const char *name);
+/* What stands behind NAME_ for each entry point: its name so, with a number behind it (f_2) where an earlier one or the
+ * artifact itself (NAME_model) has that already. */
+const char **artifact_identifiers(struct ir_ctx *ctx, const struct kn_program *p);
 /* The C header of -H: the entry points' functions, the descriptor. Beside the header of another `source` and the same
  * name it is an error of the C compiler. */
 bool artifact_header(struct ir_ctx *ctx, const struct kn_program *p, const char *name, const char *source,

@@ -169,7 +169,7 @@ static void put_floats(FILE *f, const float *x)
 }
 
 /* Of each input; all zeros for one that takes no pictures. */
-static void picture_array(FILE *f, struct ir_ctx *ctx, const char *prefix, const struct ir_func *fn,
+static void picture_array(FILE *f, struct ir_ctx *ctx, const char *prefix, const char *entry, const struct ir_func *fn,
                           const struct tccdata_picture *given)
 {
     struct tccdata_picture p;
@@ -180,7 +180,6 @@ static void picture_array(FILE *f, struct ir_ctx *ctx, const char *prefix, const
         any |= picture_of(ctx, fn->input_names[i], fn->body->params[i]->type, given, &p, &why);
     if (!any)
         return;
-    const char *entry = artifact_identifier(ctx, ir_entry_name(fn));
     fprintf(f,
             "/* What tccdata_read() and tccdata_decode() make of a picture for in[i]; zeros: it takes none. */\n"
             "static const struct tccdata_picture %s_%s_picture[%d] = {\n",
@@ -201,13 +200,12 @@ static void picture_array(FILE *f, struct ir_ctx *ctx, const char *prefix, const
 }
 
 /* The one or the other is there. */
-static void entry_text(FILE *f, struct ir_ctx *ctx, const char *prefix, const struct kn_entry *e,
+static void entry_text(FILE *f, struct ir_ctx *ctx, const char *prefix, const char *entry, const struct kn_entry *e,
                        const struct kn_staged *p)
 {
-    const char *name = e ? ir_entry_name(e->func) : p->name, *entry = artifact_identifier(ctx, name);
+    const char *name = e ? ir_entry_name(e->func) : p->name;
     int ninputs = e ? e->ninputs : p->ninputs, noutputs = e ? e->noutputs : p->noutputs;
-    char upper[128];
-    snprintf(upper, sizeof upper, "%s_%s", prefix, entry);
+    char *upper = ir_strdup(ctx, ir_internf(ctx, "%s_%s", prefix, entry));
     for (char *c = upper; *c; c++)
         if (*c >= 'a' && *c <= 'z')
             *c += 'A' - 'a';
@@ -262,12 +260,13 @@ bool artifact_header(struct ir_ctx *ctx, const struct kn_program *p, const char 
         name, name, id, name, name, id, pictures ? "tccdata" : "tccrt");
     fprintf(f, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
     fprintf(f, "/* The model, for tccrt_open_linked(). */\nextern const struct tcc_model %s_model;\n", name);
+    const char **entries = artifact_identifiers(ctx, p);
     for (const struct kn_staged *q = p->module->staged; q; q = q->next)
-        entry_text(f, ctx, name, NULL, q);
+        entry_text(f, ctx, name, *entries++, NULL, q);
     for (int i = 0; i < artifact_nentries(p) && !p->module->staged; i++) {
-        entry_text(f, ctx, name, artifact_entry(p, i), NULL);
+        entry_text(f, ctx, name, entries[i], artifact_entry(p, i), NULL);
         if (pictures)
-            picture_array(f, ctx, name, artifact_entry(p, i)->func, pictures);
+            picture_array(f, ctx, name, entries[i], artifact_entry(p, i)->func, pictures);
     }
     fprintf(f, "\n#ifdef __cplusplus\n}\n#endif\n#endif\n");
     if (tcr_save_commit(&save))
