@@ -41,7 +41,7 @@ static bool is_given(const struct data_request *q, struct csv_span name)
         const char *file = strchr(q->given[k], '='), *list;
 
         file = file && !strncmp(file + 1, "csv:", 4) ? file + 5 : file ? file + 1 : "";
-        if (strncmp(file, q->path, path) ||
+        if (strncmp(file, q->path, path) || (file[path] != ':' && file[path] != ',') ||
             !(list = file[path] == ':' ? file + path : strstr(file + path, ",columns=")))
             continue;
         for (list += *list == ':' ? 1 : 9; *list && *list != ','; list += *list == '+') {

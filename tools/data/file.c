@@ -104,12 +104,12 @@ static unsigned char *inflate_bounded(gzFile in, size_t most, size_t *size, cons
     return bytes;
 }
 
-static struct data_file *gunzip(const char *path, size_t packed, char *error)
+/* What `in` brings, which is closed; NULL: it could not be opened. */
+static struct data_file *unpacked(const char *path, gzFile in, size_t most, char *error)
 {
-    gzFile in = gzopen(path, "rbe");
     const char *why = "cannot be opened";
     size_t size = 0;
-    unsigned char *bytes = in ? inflate_bounded(in, most_unpacked(packed), &size, &why) : NULL;
+    unsigned char *bytes = in ? inflate_bounded(in, most, &size, &why) : NULL;
 
     if (in && gzclose(in) != Z_OK && !why)
         why = "truncated or damaged gzip data";
@@ -121,33 +121,26 @@ static struct data_file *gunzip(const char *path, size_t packed, char *error)
 
 /* -- Pipes ------------------------------------------------------------------------------------------ */
 
-/* What came of pipes (standard input, a shell's <(COMMAND)): a file is opened once for each input that it may feed, and
- * a pipe is empty then. */
+/* What came of pipes (standard input, a shell's <(COMMAND)), or why nothing did: a file is opened once for each input
+ * that it may feed, and a pipe is empty then. */
 static pthread_mutex_t piping = PTHREAD_MUTEX_INITIALIZER;
 static struct piped {
     dev_t dev;
     ino_t ino;
     struct data_file *file;
     struct piped *next;
+    char error[ERROR_SIZE];
 } * pipes;
 
 /* Packed or not: zlib sees. */
 static struct data_file *read_pipe(const char *path, int fd, char *error)
 {
-    int own = dup(fd);
+    int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     gzFile in = own < 0 ? NULL : gzdopen(own, "rb");
-    const char *why = "cannot be opened";
-    size_t size = 0;
-    unsigned char *bytes = in ? inflate_bounded(in, most_unpacked(SIZE_MAX), &size, &why) : NULL;
 
-    if (in)
-        gzclose(in);
-    else if (own >= 0)
+    if (!in && own >= 0)
         close(own);
-    if (!why)
-        return data_take(bytes, size, error);
-    free(bytes);
-    return put_error(error, "%s: %s", path, why), NULL;
+    return unpacked(path, in, most_unpacked(SIZE_MAX), error);
 }
 
 static struct data_file *map_pipe(const char *path, int fd, const struct stat *st, char *error)
@@ -157,19 +150,17 @@ static struct data_file *map_pipe(const char *path, int fd, const struct stat *s
     pthread_mutex_lock(&piping);
     for (p = pipes; p && (p->dev != st->st_dev || p->ino != st->st_ino); p = p->next)
         ;
-    if (!p && !(p = calloc(1, sizeof *p))) {
-        put_error(error, "no memory");
-    } else if (!p->file && (p->file = read_pipe(path, fd, error))) {
+    if (!p && (p = calloc(1, sizeof *p))) {
         p->dev = st->st_dev;
         p->ino = st->st_ino;
+        p->file = read_pipe(path, fd, p->error);
         p->next = pipes;
         pipes = p;
-    } else if (!p->file) {
-        free(p);
-        p = NULL;
     }
-    if (p)
+    if (p && p->file)
         p->file->refs++;
+    else
+        put_error(error, "%s", p ? p->error : "no memory");
     pthread_mutex_unlock(&piping);
     return p ? p->file : NULL;
 }
@@ -219,7 +210,7 @@ struct data_file *data_map(const char *path, char *error)
         return f;
     size_t packed = f->size;
     data_unref(f);
-    return gunzip(path, packed, error);
+    return unpacked(path, gzopen(path, "rbe"), most_unpacked(packed), error);
 }
 
 /* -- Formats -------------------------------------------------------------------------------------- */
