@@ -70,7 +70,6 @@ static int make(struct options *o, struct train_net *net)
 
 int train_net_begin(struct options *o, struct train_net *net)
 {
-
     if (o->nwords)
         return usage_error(o, "--net makes the model: '%s' is one too many", o->words[0]);
     if (!option_set(o, OPT_data))

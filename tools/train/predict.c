@@ -225,8 +225,10 @@ static int text_of(const struct run_results *r, int64_t tokens)
 static int find_padding(struct predictions *p)
 {
     int text = p->tokens > 1 ? text_of(p->results, p->tokens) : -1;
-    enum tcc_dtype type = text < 0 ? TCC_NONE : (enum tcc_dtype)p->results->data->inputs[text].dtype;
-    size_t size = text < 0 ? 0 : (size_t)tcc_dtype_bytes(type);
+    const struct tccrt_value_info *input = text < 0 ? NULL : &p->results->data->inputs[text];
+    const struct data_table *table = input ? data_table_find(p->results->tables, input->name) : NULL;
+    enum tcc_dtype type = input ? (enum tcc_dtype)input->dtype : TCC_NONE;
+    size_t size = input ? (size_t)tcc_dtype_bytes(type) : 0;
     char *row = calloc((size_t)p->tokens + 1, size + 1), error[ERROR_SIZE] = "";
     int code = row && (p->used = calloc((size_t)p->samples + 1, sizeof *p->used))
                    ? EXIT_FINE
@@ -236,11 +238,9 @@ static int find_padding(struct predictions *p)
         struct data_fill f = {.set = p->results->data, .n = 1, .rows = &s};
         int64_t n = p->tokens;
 
-        if (text >= 0 && !data_fill(&f, text, row, error))
+        if (input && !data_fill(&f, text, row, error))
             code = tool_error(p->o, EXIT_DATA, "%s", error);
-        while (text >= 0 && n > 1 &&
-               (int64_t)tcc_load_f64(type, row + (size_t)(n - 1) * size) ==
-                   data_table_find(p->results->tables, p->results->data->inputs[text].name)->row[1])
+        while (table && n > 1 && (int64_t)tcc_load_f64(type, row + (size_t)(n - 1) * size) == table->row[1])
             n--;
         p->used[s] = n;
     }
@@ -364,6 +364,7 @@ static int output_of(const struct run_results *r)
         const struct tcc_tensor *t = &r->values[k]->t;
         bool rows = r->axes[k] == 0 && t->rank >= 1 && t->rank <= 3 && tcc_is_float((enum tcc_dtype)t->dtype);
 
+        rows = rows && (t->rank < 3 || t->dims[1] > 0);
         if (rows && (t->rank < 3 || found < 0 || r->values[found]->t.rank == 3))
             found = k;
     }
