@@ -10,6 +10,7 @@ to four left or on their way, and is then asked to stop. The oracle is what was 
 step, is run again piece by piece, each by new processes that go on from the last one's checkpoint."""
 import json, os, random, signal, subprocess, sys, time
 
+PATIENCE = 150 # seconds until what should have happened has not, on a machine that has time for a process in forty
 MOST, kills, seed, command = 4, int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
 one_at_once = "ONE_AT_ONCE" in os.environ
 random.seed(seed)
@@ -20,9 +21,10 @@ running, number = {}, [0]
 def start(rank, ranks, words):
     number[0] += 1
     env = dict(os.environ, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(ranks), LOCAL_WORLD_SIZE=str(ranks),
-               MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port[0]), TCCC_COMM_SECRET="not told to others", TORCHELASTIC_RUN_ID="elastic")
+               MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port[0]), TCCC_COMM_SECRET="not told to others",
+               TORCHELASTIC_RUN_ID=f"elastic{os.getpid()}")
     p = subprocess.Popen(command + words, env=env, stdout=subprocess.DEVNULL, stderr=open(f"err.{number[0]}", "w"))
-    p.err = f"err.{number[0]}"
+    p.err, p.began = f"err.{number[0]}", number[0] <= MOST
     return p
 
 
@@ -36,7 +38,7 @@ def lines():
 def fail(why):
     for p in running.values():
         p.kill()
-    print("FAIL:", why)
+    print("FAIL:", why, flush=True)
     for k in range(max(1, number[0] - 5), number[0] + 1):
         print(f"err.{k}:", open(f"err.{k}").read().strip())
     sys.exit(1)
@@ -51,12 +53,12 @@ def alive():
 
 def gets_on(what):
     """Waits until the job has made another step."""
-    before, until = os.path.getsize("log") if os.path.exists("log") else 0, time.time() + 60
+    before, until = os.path.getsize("log") if os.path.exists("log") else 0, time.time() + PATIENCE
     while not os.path.exists("log") or os.path.getsize("log") <= before:
         time.sleep(0.01)
         alive()
         if time.time() > until:
-            fail(f"nothing happens for a minute after {what}")
+            fail(f"nothing happens for {PATIENCE} s after {what}")
 
 
 def late(p):
@@ -70,6 +72,17 @@ def kill(rank):
     p.wait()
 
 
+def member():
+    """A rank of the job: SIGTERM ends who is on its way, and not the job."""
+    began, until = [rank for rank in alive() if running[rank].began], time.time() + PATIENCE
+    while not began and lines()[-1]["ranks"] != len(alive()):
+        gets_on("the last kill")
+        if time.time() > until:
+            fail(f"who came has not joined within {PATIENCE} s")
+    return began[0] if began else alive()[0]
+
+
+signal.signal(signal.SIGTERM, lambda *_: fail("the test's time is over")) # its ranks don't stay
 words = ["--elastic", "--log-file=log", "--json", "--checkpoint=live", "--checkpoint-every=100"]
 for r in range(MOST):
     running[r] = start(r, MOST, words)
@@ -92,10 +105,10 @@ while done < kills:
     gets_on(f"{done} kills")
     gets_on(f"{done} kills") # the first step may have been made by all
 gets_on("the last kill")
-running[alive()[0]].terminate()
+running[member()].terminate()
 for rank, p in running.items():
     try:
-        if p.wait(60) and not (p.returncode == 3 and late(p)):
+        if p.wait(PATIENCE) and not (p.returncode == 3 and late(p)):
             fail(f"rank {rank} ends with status {p.returncode}")
     except subprocess.TimeoutExpired:
         fail(f"rank {rank} does not end")
@@ -115,7 +128,7 @@ for ranks, last in pieces:
     for r in range(ranks):
         running[r] = start(r, ranks, again + [f"--steps={last}"])
     for rank, p in running.items():
-        if p.wait(100):
+        if p.wait(PATIENCE):
             fail(f"rank {rank} of {ranks}, to step {last}: status {p.returncode}")
 losses = [json.loads(line) for line in open("again.log") if line.startswith('{"step"')]
 differ = [(a["step"], a["loss"], b["loss"]) for a, b in zip(log, losses) if (a["step"], a["loss"]) != (b["step"], b["loss"])]

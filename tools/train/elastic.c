@@ -30,7 +30,8 @@ struct place elastic_place(struct trainer *t)
     struct place p = {PLACE(SAY).fresh = kept_in_parts(t) ? !t->kept : t->joins,
                       .oldest = !t->kept          ? -1
                                 : t->kept->before ? t->kept->before->at.keeps
-                                                  : t->kept->at.keeps};
+                                                  : t->kept->at.keeps,
+                      .stopped = t->stopped};
     char text[400];
 
     ranks_flags(t, text, sizeof text);
@@ -117,6 +118,8 @@ static int exchange(struct trainer *t)
 
     if (code == EXIT_FINE && tccrt_comm_all_gather(t->world, &in, &out, NULL, NULL) != TCC_OK)
         code = trainer_status(t, TCC_EENV);
+    for (int i = 0; code == EXIT_FINE && i < t->ranks; i++)
+        t->stopped |= all[i].stopped != 0; /* one who ends makes other calls than who goes on */
     if (code == EXIT_FINE)
         code = ranks_groups(t);
     if (code == EXIT_FINE)

@@ -28,8 +28,9 @@ struct place {
     PLACE(MEMBER)
 #undef MEMBER
     int64_t runs;
-    int64_t fresh;  /* has no state yet */
-    int64_t oldest; /* --zero: number (keeps) of the oldest state that it keeps; -1: none */
+    int64_t fresh;   /* has no state yet */
+    int64_t oldest;  /* --zero: number (keeps) of the oldest state that it keeps; -1: none */
+    int64_t stopped; /* asked to end, or told by another rank, and not all have heard so */
     uint64_t flags;
 };
 struct place elastic_place(struct trainer *t);

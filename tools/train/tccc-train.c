@@ -359,6 +359,21 @@ static void report_bad(struct trainer *t)
     }
 }
 
+/* What is said of all at the end. A rank that dies meanwhile has done its work, and so have the others. */
+static int report_all(struct trainer *t, int done)
+{
+    int code = train_html_end(t, done);
+
+    report_bad(t);
+    if (code == EXIT_FINE)
+        report_end(t);
+    code = code == EXIT_FINE ? report_memory(t) : code;
+    if (code == EXIT_FINE)
+        report_sim(t);
+    code = code == EXIT_FINE ? report_trace(t) : code;
+    return done == EXIT_FINE && ranks_lost(t, code) ? EXIT_FINE : code;
+}
+
 static int train(struct trainer *t, bool artifact)
 {
     int code;
@@ -375,14 +390,7 @@ static int train(struct trainer *t, bool artifact)
     t->skipped = trainer_scalar(t, "train.skipped", 0);
     t->late = train_reads_late(t);
     catch_signals();
-    code = train_html_end(t, loop(t));
-    report_bad(t);
-    if (code == EXIT_FINE)
-        report_end(t);
-    code = code == EXIT_FINE ? report_memory(t) : code;
-    if (code == EXIT_FINE)
-        report_sim(t);
-    return code == EXIT_FINE ? report_trace(t) : code;
+    return report_all(t, loop(t));
 }
 
 static void free_entry(struct entry_info *e)
