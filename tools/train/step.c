@@ -166,7 +166,7 @@ static int give_step(struct trainer *t, const int64_t *order, struct batch *b)
     tccrt_random_get(t->m.session, NULL, &a->run);
     t->out->data = a->loss;
     status = tccrt_run_async(t->m.session, t->step.name, t->step.nin, t->in, t->step.nout, t->out, NULL, &a->ticket);
-    a->ended = modelled_end(t);
+    a->ended = status ? 0 : modelled_end(t); /* a device without modelled time has a message of its own */
     for (int k = 0; k < STEP_STATES && !status; k++)
         if (t->state_types[k] >= 0)
             status = tccrt_state_behind(t->m.session, train_states[k], &a->values[k]);
