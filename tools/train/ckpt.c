@@ -4,10 +4,12 @@
 #include "tools/train/train_int.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -29,6 +31,10 @@ static int try_folder(const struct trainer *t, const char *folder)
         return tool_error(t->o, EXIT_ENVIRONMENT, "--checkpoint: '%s' is not a folder", folder);
     if (access(folder, W_OK | X_OK) != 0)
         return tool_error(t->o, EXIT_ENVIRONMENT, "--checkpoint: cannot write to the folder '%s': %m", folder);
+    /* The lock is the process's to its end; where the file system has none, nobody is kept away. */
+    int held = t->chief ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (held >= 0 && flock(held, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+        return tool_error(t->o, EXIT_DATA, "--checkpoint: another run is writing to the folder '%s' now", folder);
     return EXIT_FINE;
 }
 
