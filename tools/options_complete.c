@@ -24,6 +24,18 @@ static const char *values_of(int id)
     return NULL;
 }
 
+bool options_knows(enum option_id id, const char *text)
+{
+    const char *w = values_of((int)id);
+
+    for (; w && *w; w += strcspn(w, " "), w += *w == ' ') {
+        size_t n = strcspn(w, ": ");
+        if (!strncmp(text, w, n) && (!text[n] || strchr(":,", text[n])))
+            return true;
+    }
+    return false;
+}
+
 static bool has(int tool, int id)
 {
     return option_table[id].tools >> tool & 1;

@@ -105,6 +105,8 @@ void options_man(FILE *out, enum tool tool);
 void options_bash(FILE *out);
 void options_zsh(FILE *out);
 void options_fish(FILE *out);
+/* Does the text begin as one of the option's values in help.def, up to a colon or comma? */
+bool options_knows(enum option_id id, const char *text);
 /* --help: the first page where `what` is "", every option where it is "all", else the groups whose names begin so.
  * False: there is none. */
 bool options_help(FILE *out, enum tool tool, const char *what);

@@ -89,7 +89,7 @@ int report_memory(struct trainer *t)
     struct trainer_memory *all = calloc((size_t)t->processes, sizeof *all);
     struct tcc_tensor in = {&t->memory, TCC_I64, 1, {count}}, out = {all, TCC_I64, 1, {count * t->processes}};
     int code = all ? EXIT_FINE : tool_error(t->o, EXIT_ENVIRONMENT, "no memory");
-    bool shown = t->chief && (option_set(t->o, OPT_memory_report) || !t->json);
+    bool shown = t->chief && (option_set(t->o, OPT_memory_report) || !(t->json || t->quiet));
 
     if (code == EXIT_FINE && tccrt_comm_all_gather(t->world, &in, &out, NULL, NULL) != TCC_OK)
         code = trainer_status(t, TCC_EENV);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What tccc-train says: on a terminal one line that is written over, and a line that stays for each epoch and
- * evaluation; elsewhere a JSON object a line on standard output.
+ * evaluation; elsewhere a JSON object a line on standard output. With --quiet, evaluations alone, in words.
  */
 #include "tools/run/sim_int.h"
 #include "tools/train/train_int.h"
@@ -159,7 +159,7 @@ void report_step(struct trainer *t, const struct step_result *r)
         return;
     }
     double now = now_ms();
-    if (now - t->last_shown < 100)
+    if (t->quiet || now - t->last_shown < 100)
         return;
     t->last_shown = now;
     int64_t all = t->epochs * t->per_epoch;
@@ -187,7 +187,7 @@ void report_epoch(struct trainer *t)
     double now = now_ms();
 
     train_html_epoch(t, samples_rate(t, t->epoch_rows, now - t->epoch_started), (now - t->epoch_started) / 1e3);
-    if (t->chief && !t->json && t->epoch_rows) {
+    if (t->chief && !t->json && !t->quiet && t->epoch_rows) {
         report_clear(t);
         left_text(taken, sizeof taken, now - t->started);
         printf("epoch %" PRId64 "/%" PRId64 ", step %" PRId64 ": loss %.5f, lr %s, %.4g samples/s, %s\n", t->epoch + 1,
@@ -206,7 +206,7 @@ void report_end(struct trainer *t)
     double now = now_ms();
     int64_t steps = t->done - t->done_at_start;
 
-    if (!t->chief || t->json || !steps)
+    if (!t->chief || t->json || t->quiet || !steps)
         return;
     left_text(taken, sizeof taken, now - t->started);
     printf("%" PRId64 " step%s in %s, %.1f ms each", steps, steps == 1 ? "" : "s", taken,

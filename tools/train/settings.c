@@ -65,7 +65,8 @@ int trainer_read_numbers(struct trainer *t)
     t->per_execution = (int)per;
     t->drop_last = option_set(o, OPT_drop_last);
     t->best_loss = INFINITY;
-    t->json = option_set(o, OPT_json) || !isatty(STDERR_FILENO) || !isatty(STDOUT_FILENO);
+    t->quiet = option_set(o, OPT_quiet) && !option_set(o, OPT_json);
+    t->json = option_set(o, OPT_json) || (!t->quiet && (!isatty(STDERR_FILENO) || !isatty(STDOUT_FILENO)));
     t->sampler = (struct trace_sampler){.ranks = (int)ranks,
                                         .rank = (int)rank,
                                         .shuffle = !option_set(o, OPT_no_shuffle),

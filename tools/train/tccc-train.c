@@ -225,10 +225,11 @@ static int loop(struct trainer *t)
     do
         code = run_epochs(t, list, code);
     while (code == EXIT_FINE && t->regroup && (code = ranks_regroup(t)) == EXIT_FINE);
-    if (t->stopped && code == EXIT_FINE && t->chief && t->control.ended && !stop_signal)
+    bool says = t->stopped && code == EXIT_FINE && t->chief && !option_set(t->o, OPT_quiet);
+    if (says && t->control.ended && !stop_signal)
         fprintf(stderr, "note: ended at step %" PRId64 ": the last %" PRId64 " evaluations were no better\n", t->done,
                 t->control.worse);
-    else if (t->stopped && code == EXIT_FINE && t->chief)
+    else if (says)
         fprintf(stderr, "note: stopped at step %" PRId64 "%s\n", t->done,
                 option_set(t->o, OPT_checkpoint) ? "; --resume goes on from there" : "");
     free(list);
@@ -433,6 +434,19 @@ static int check_compiled_in(const struct options *o)
     return EXIT_FINE;
 }
 
+/* Who comes from programs whose --target is a table's column is told how that is said here. */
+static int check_target(const struct options *o)
+{
+    const char *target = option_text(o, OPT_target, "cpu");
+
+    return options_knows(OPT_target, target)
+               ? -1
+               : usage_error(o,
+                             "--target=%s: expected what the step is compiled for (cpu, cuda:LIST, neuron:MACHINE); "
+                             "the column that is learned is --data target=FILE:%s",
+                             target, target);
+}
+
 static int run(const struct options *o, const struct train_net *net)
 {
     struct trainer t = {.o = o, .net = net};
@@ -482,6 +496,7 @@ int main(int argc, char **argv)
     struct options o;
     struct train_net net = {.scratch.alive = -1};
     int code = options_read(&o, TOOL_T, argc, argv);
+    code = code < 0 ? check_target(&o) : code;
     if (code < 0 && option_set(&o, OPT_trials))
         code = train_sweep(&o, argv);
     bool made = code < 0 && option_set(&o, OPT_net);

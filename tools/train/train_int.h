@@ -126,7 +126,7 @@ struct trainer {
     bool wrote_best;
     int64_t evaluated;                     /* the step after which the last evaluation was; -1: none */
     /* Reports. */
-    bool json, shown;
+    bool json, quiet, shown;
     /* the artifact has a learning rate, computes the gradients' norm, has a loss scale */
     bool has_lr, has_norm, has_scale;
     struct tccrt_comm *world;
