@@ -317,6 +317,25 @@ static bool rows_row(const struct data_source *s, int64_t row, const struct data
     return true;
 }
 
+/* The first line's fields name the columns, with their doubled quotes single. */
+static bool name_columns(struct csv_table *t)
+{
+    size_t room = 1, n;
+
+    for (int i = 0; i < t->nfields; i++)
+        room += t->fields[i].n;
+    t->ncolumns = t->nfields;
+    t->names = malloc((size_t)t->nfields * sizeof *t->names);
+    char *to = t->heads = malloc(room);
+    for (int i = 0; t->names && to && i < t->nfields; i++, to += n) {
+        const char *plain = csv_plain(t, csv_trim(t->fields[i]), &n);
+        if (!plain)
+            return false;
+        t->names[i] = (struct csv_span){memcpy(to, plain, n), n, true};
+    }
+    return t->names && to;
+}
+
 static bool open_table(struct csv_table *t, char *error)
 {
     const char *d = t->q->o->delimiter;
@@ -347,11 +366,7 @@ static bool open_table(struct csv_table *t, char *error)
             snprintf(error, ERROR_SIZE, "%s: empty: the first line names the columns", t->q->path);
         return false;
     }
-    t->ncolumns = t->nfields;
-    t->names = malloc((size_t)t->nfields * sizeof *t->names);
-    for (int i = 0; t->names && i < t->nfields; i++)
-        t->names[i] = csv_trim(t->fields[i]);
-    return t->names || csv_no_memory(error);
+    return name_columns(t) || csv_no_memory(error);
 }
 
 /* A column that becomes tokens is one, and nothing else is made of it. */
@@ -467,6 +482,7 @@ static bool open_rows(struct data_request *q, bool lines, struct data_array *out
     free(c);
     free(t.fields);
     free(t.names);
+    free(t.heads);
     free(t.plain);
     return ok;
 }

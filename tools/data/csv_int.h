@@ -24,6 +24,7 @@ struct csv_table {
     struct csv_span *fields; /* of the line that was read last */
     int nfields;
     struct csv_span *names;
+    char *heads; /* what the names of the first line lie in */
     char *plain; /* a category's name with its quotes single */
     size_t plain_room;
 };

@@ -50,23 +50,30 @@ static void look(struct peek *p, int i, const struct data_words *w, bool named, 
         *found = false;
 }
 
-/* The array for input i as infos[i] stands. */
+/* Does the argument say NAME=? */
+static bool is_for(const char *text, const char *name)
+{
+    size_t n = strlen(name);
+
+    return !strncmp(text, name, n) && text[n] == '=' && access(text, F_OK) != 0;
+}
+
+/* The array for input i as infos[i] stands: of what names it, if anything does, else of what names no input. */
 static bool try_read(struct peek *p, int i, struct data_array *out)
 {
     const char *name = p->infos[i].name;
-    size_t n = strlen(name);
-    bool found = false;
+    bool found = false, asked = false;
+
+    for (int k = 0; k < p->o->given[OPT_data].n; k++)
+        asked |= is_for(p->o->given[OPT_data].at[k], name);
     for (int k = 0; k < p->o->given[OPT_data].n && !found && p->code == EXIT_FINE; k++) {
         const char *text = p->o->given[OPT_data].at[k];
         struct data_words w;
-        bool file = access(text, F_OK) == 0, named = !file && !strncmp(text, name, n) && text[n] == '=';
-        bool others = !file && !strncmp(text, p->infos[!i].name, strlen(p->infos[!i].name)) &&
-                      text[strlen(p->infos[!i].name)] == '=';
-        if (others)
+        if (asked ? !is_for(text, name) : is_for(text, p->infos[!i].name))
             continue;
-        p->code = data_words_read(p->o, named ? text + n + 1 : text, text, &w);
+        p->code = data_words_read(p->o, asked ? text + strlen(name) + 1 : text, text, &w);
         if (p->code == EXIT_FINE)
-            look(p, i, &w, named, out, &found);
+            look(p, i, &w, asked, out, &found);
         free(w.text);
     }
     return found;
@@ -82,7 +89,13 @@ static bool try_as(struct peek *p, int i, enum tcc_dtype dtype, int rank, struct
         info->dims[k] = k == 1 && rank == 4 ? 3 : -1; /* pictures that are decoded are of three colours */
     data_tables_free(&p->tables);
     p->tables = (struct data_tables){0};
-    return try_read(p, i, out) && p->code == EXIT_FINE;
+    if (!try_read(p, i, out) || p->code != EXIT_FINE)
+        return false;
+    if (out->rank > 0 && !out->dims[0])
+        p->code = tool_error(p->o, EXIT_DATA, "%s: no samples", out->name);
+    if (p->code != EXIT_FINE)
+        data_release(out);
+    return p->code == EXIT_FINE;
 }
 
 /* -- The input --------------------------------------------------------------------------------------------------- */
