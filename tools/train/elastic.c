@@ -28,10 +28,10 @@ struct place elastic_place(struct trainer *t)
 {
 #define SAY(type, name, of) .name = t->of,
     struct place p = {PLACE(SAY).fresh = kept_in_parts(t) ? !t->kept : t->joins,
-                      .oldest = !t->kept          ? -1
-                                : t->kept->before ? t->kept->before->at.keeps
-                                                  : t->kept->at.keeps,
-                      .stopped = t->stopped};
+                      .oldest = t->kept && t->kept->before  ? t->kept->before->at.keeps
+                                : t->kept && t->kept->whole ? t->kept->at.keeps
+                                                            : -1,
+                      .newest = t->kept ? t->kept->at.keeps : -1, .stopped = t->stopped};
     char text[400];
 
     ranks_flags(t, text, sizeof text);
@@ -92,10 +92,12 @@ static int settle(struct trainer *t, const struct place *all)
         return tool_error(t->o, EXIT_DATA,
                           "this process has another artifact, other flags or data than the job that it came to join");
     if (kept_in_parts(t)) {
-        int64_t number = -1; /* the oldest that a rank keeps, all keep */
-        for (int i = 0; i < t->ranks; i++)
-            number = !all[i].fresh && all[i].oldest > number ? all[i].oldest : number;
-        return kept_share(t, all, number);
+        int64_t number = -1, newest = -1; /* the oldest that a rank keeps, all keep */
+        for (int i = 0; i < t->ranks; i++) {
+            number = all[i].oldest > number ? all[i].oldest : number;
+            newest = all[i].newest > newest ? all[i].newest : newest;
+        }
+        return kept_share(t, all, number < 0 ? newest : number);
     }
     if (differs) {
         bool behind = !t->joins && t->done != all[root].done;

@@ -29,7 +29,9 @@ struct place {
 #undef MEMBER
     int64_t runs;
     int64_t fresh;   /* has no state yet */
-    int64_t oldest;  /* --zero: number (keeps) of the oldest state that it keeps; -1: none */
+    /* --zero: number (keeps) of the oldest state that it keeps and that it knows all to have whole, and of the newest;
+     * -1: none */
+    int64_t oldest, newest;
     int64_t stopped; /* asked to end, or told by another rank, and not all have heard so */
     uint64_t flags;
 };
@@ -37,12 +39,13 @@ struct place elastic_place(struct trainer *t);
 void elastic_take_place(struct trainer *t, const struct place *p);
 
 /* What a rank goes back to. copies: of what it has itself, by number of the variable; others: --zero, of what the rank
- * before it alone has, in `block`; before: the state kept before, until all ranks have this one. */
+ * before it alone has, in `block`; complete: it has all of that; whole: it knows that all ranks have; before: the state
+ * kept before, until then (a rank that has come since has none). */
 struct kept {
     struct place at;
     void **copies, **others;
     unsigned char *block;
-    bool complete;
+    bool complete, whole;
     struct kept *before;
 };
 

@@ -7,8 +7,10 @@
  * does; and an owner has written its part before the others have what it makes of it. So in front of each update a rank
  * copies what it has, and gives a copy of what it alone has to the next rank. The state kept before is dropped behind a
  * barrier, when all have the new one whole: the oldest that a rank keeps all keep, or an older one, too (they are
- * counted: ranks that have met anew keep the same step's state again, divided otherwise). When ranks meet anew all go
- * back to it, and what each variable is comes from the rank that had it, else from the one behind that.
+ * counted: ranks that have met anew keep the same step's state again, divided otherwise). One that has come since the
+ * older one, and has no more than the new one, doesn't know whether all have that before it is behind the barrier. When
+ * ranks meet anew all go back to the oldest, and what each variable is comes from the rank that had it, else from the
+ * one behind that.
  */
 #include "tools/train/elastic_int.h"
 
@@ -206,6 +208,7 @@ static int keep_parts(struct trainer *t, struct kept *k)
         return code;
     forget(t, k->before);
     k->before = NULL;
+    k->whole = true;
     return code;
 }
 
@@ -294,9 +297,10 @@ int kept_share(struct trainer *t, const struct place *all, int64_t number)
     if (t->kept) {
         forget(t, t->kept->before); /* which not all of them need have */
         t->kept->before = NULL;
+        t->kept->whole = true;
         at = t->kept->at;
     }
-    while (all[root].fresh || all[root].oldest != number)
+    while (all[root].oldest != number && all[root].newest != number)
         root++;
     if (tccrt_comm_broadcast(t->world, root, 1, &x, NULL) || tccrt_comm_release(t->m.session))
         return trainer_status(t, TCC_EENV);
