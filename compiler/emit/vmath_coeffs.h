@@ -182,6 +182,7 @@ enum { VM_PIECES = 8, VM_PIECE_DEGREE = 6 };
 
 struct vm_pieces {
     double end, per_unit;
+    double zero; /* behind it 1 - f is 0: no more than the largest error away, and polynomials would be negative */
     double c[VM_PIECE_DEGREE + 1][VM_PIECES];
 };
 
@@ -189,6 +190,7 @@ struct vm_pieces {
 static const struct vm_pieces vm_erf_pieces = {
     3.95983,
     0x1.028856a18fff9p+1,
+    3.911,
     {
         {0x1.184c600000000p-2, 0x1.69ae0c0000000p-1, 0x1.d704e80000000p-1, 0x1.f8b2d40000000p-1,
          0x1.ff2a980000000p-1, 0x1.fff0940000000p-1, 0x1.ffff4c0000000p-1, 0x1.fffffc0000000p-1},
@@ -211,6 +213,7 @@ static const struct vm_pieces vm_erf_pieces = {
 static const struct vm_pieces vm_gelu_tanh_pieces = {
     5.18466,
     0x1.8ae9a6f44b17bp+0,
+    5.18466,
     {
         {0x1.043ba00000000p-2, 0x1.5671e80000000p-1, 0x1.ca13e40000000p-1, 0x1.f439ac0000000p-1,
          0x1.fe58680000000p-1, 0x1.ffdd140000000p-1, 0x1.fffe7c0000000p-1, 0x1.fffff80000000p-1},

@@ -369,8 +369,9 @@ static V of_piece(const struct vm *m, const double *table, V piece)
     return em_side_by_side(e, parts, part);
 }
 
-/* 1 + f(x) of an odd f, which is 1 from the pieces' end on, where 2 is rounded to and 0 is chosen. Beside 1, digits of
- * small values don't count, and 1 added to or less the values in the pieces' middles is exact. NaN stays. */
+/* 1 + f(x) of an odd f, which is 1 from the pieces' end on, where 2 is rounded to; 0 is chosen before, so that nothing
+ * is negative. Beside 1, digits of small values don't count, and 1 added to or less the values in the pieces' middles
+ * is exact. NaN stays. */
 static V one_plus_pieces(const struct vm *m, const struct vm_pieces *f, V x)
 {
     int n = m->e->m->looked_up, parts = n ? m->lanes / n : 0;
@@ -386,7 +387,7 @@ static V one_plus_pieces(const struct vm *m, const struct vm_pieces *f, V x)
     t = vm_float(m, LLVMBuildXor(m->e->b, vm_bits(m, t), sign, ""));
     V whole = vm_float(m, LLVMBuildOr(m->e->b, vm_bits(m, of_piece(m, f->c[0], piece)), sign, ""));
     V sum = vm_fma(m, p, t, vm_add(m, vm_k(m, 1), whole));
-    return vm_sel(m, vm_lt(m, x, vm_k(m, -f->end)), vm_k(m, 0), sum);
+    return vm_sel(m, vm_lt(m, x, vm_k(m, -f->zero)), vm_k(m, 0), sum);
 }
 
 V vm_one_plus_erf(const struct vm *m, V x)
