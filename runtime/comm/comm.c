@@ -136,9 +136,8 @@ void tcr_coll_free(struct tcr_coll *c)
     free(c->out_first);
 }
 
-/* Starts what has its arrays. Of a group of one: does it; of ranks that are not there
- * nothing is to be had. Without a request that somebody has, what a device does is
- * not waited for. */
+/* Starts what has its arrays. Of a group of one: does it; of ranks that are not there nothing is to be had. Without a
+ * request that somebody has, what a device does is not waited for. */
 static int begin(struct tcr_coll c, struct tccrt_request *r)
 {
     const struct tccrt_comm *given = c.c;
