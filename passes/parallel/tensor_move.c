@@ -46,24 +46,36 @@ static struct ir_value *with_padding(struct rewriter *w, struct ir_value *whole,
     return ir_pad_axis(&w->b, whole, NULL, c.axis, ir_const(w->ctx, 0), more);
 }
 
-struct ir_value *shard_neutral(struct rewriter *w, struct ir_value *part, ir_type whole, struct sharding c,
-                               enum shard_kind kind)
+/* What of `part` lies behind `length` along the axis, of all ranks', is `filler`. Of a transpose's result it is the
+ * operand's: rows are read as they lie, and the product that adds up along the axis still finds the transpose. */
+static struct ir_value *fill_behind(struct rewriter *w, struct ir_value *part, int axis, ir_expr length, double filler)
 {
     struct ir_builder *b = &w->b;
-    ir_expr size = part->type->dim[c.axis], dims[TCC_MAX_RANK];
+    ir_expr size = part->type->dim[axis], dims[TCC_MAX_RANK];
     int n = 0;
-    if (!shard_padding(w->plan, whole->dim[c.axis], c))
-        return part;
+    if (part->def && part->def->op == IR_transpose) {
+        const int64_t *perm = ir_attr(part->def, IR_ATTR_perm)->ints;
+        struct ir_value *filled = fill_behind(w, part->def->in[0].value, (int)perm[axis], length, filler);
+        return filled ? ir_transpose_by(b, filled, perm) : NULL;
+    }
     struct ir_value *i = ir_iota(b, 1, &size, 0, TCC_I64);
     i = ir_binary(b, IR_add, i, shard_offset(w, size));
-    struct ir_value *real = ir_binary(b, IR_lt, i, ir_constant_i(b, TCC_I64, ir_const_or(whole->dim[c.axis], 0)));
+    struct ir_value *real = ir_binary(b, IR_lt, i, ir_constant_i(b, TCC_I64, ir_const_or(length, 0)));
     dims[n++] = size;
-    while (c.axis + n < part->type->rank)
+    while (axis + n < part->type->rank)
         dims[n++] = ir_const(w->ctx, 1);
-    double filler = kind == SHARD_MAX ? -INFINITY : kind == SHARD_MIN ? INFINITY : 0;
     enum tcc_dtype dtype = (enum tcc_dtype)part->type->dtype;
     struct ir_value *none = tcc_is_float(dtype) ? ir_constant_f(b, dtype, filler) : ir_constant_i(b, dtype, 0);
     return ir_select(b, n > 1 ? ir_reshape_to(b, real, n, dims) : real, part, none);
+}
+
+struct ir_value *shard_neutral(struct rewriter *w, struct ir_value *part, ir_type whole, struct sharding c,
+                               enum shard_kind kind)
+{
+    double filler = kind == SHARD_MAX ? -INFINITY : kind == SHARD_MIN ? INFINITY : 0;
+    if (!shard_padding(w->plan, whole->dim[c.axis], c))
+        return part;
+    return fill_behind(w, part, c.axis, whole->dim[c.axis], filler);
 }
 
 /* -- Parts and wholes -- */
