@@ -91,10 +91,16 @@ double peak_gflops(int bits)
 }
 #endif
 
-double peak_of(const char *isa, int threads)
+int peak_bits_of(const char *isa)
 {
     bool v4 = !strcmp(isa, "x86-64-v4") || strstr(isa, "avx512f");
     bool v3 = !strcmp(isa, "x86-64-v3") || (strstr(isa, "avx2") && strstr(isa, "fma"));
     int here = peak_bits(), bits = v4 ? 512 : v3 ? 256 : 128;
-    return here ? threads * peak_gflops(bits < here ? bits : here) : 0;
+    return bits < here ? bits : here;
+}
+
+double peak_of(const char *isa, int threads)
+{
+    int bits = peak_bits_of(isa);
+    return bits ? threads * peak_gflops(bits) : 0;
 }

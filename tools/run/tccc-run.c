@@ -85,9 +85,12 @@ static int show_profile(const struct options *o, const struct model *m, int runs
     }
     const char *version = model_version(m);
     struct tccrt_sim sim;
-    fprintf(stderr, host ? "mean of %d runs; peak: %.1f GFLOP/s\n" : "mean of %d runs", runs, peak);
+    fprintf(stderr, "mean of %d runs", runs);
+    if (host && peak > 0)
+        fprintf(stderr, "; peak: %.1f GFLOP/s, %d-bit vectors", peak, peak_bits_of(tccrt_isa_used(m->session)));
     if (!host)
-        fprintf(stderr, " on device '%s'%s\n", device, tccrt_simulated(m->session, &sim) ? "" : ", in modelled time");
+        fprintf(stderr, " on device '%s'%s", device, tccrt_simulated(m->session, &sim) ? "" : ", in modelled time");
+    fputc('\n', stderr);
     if (version)
         fprintf(stderr, "version of '%s' for %s\n", ir_shown(m->entry), ir_shown(version));
     fprintf(stderr, "%10s %6s %6s %9s %6s %9s  %s\n", "ms", "%", "calls", "GFLOP/s", "% peak", "GB/s", "kernel (node)");

@@ -55,7 +55,8 @@ static double samples_rate(const struct trainer *t, int64_t samples, double ms)
     return ms > 0 ? (double)samples * t->ranks / ms * 1e3 : NAN;
 }
 
-static void step_json(struct trainer *t, const struct step_result *r, FILE *out)
+/* wall: ms since the run began. */
+static void step_json(struct trainer *t, const struct step_result *r, double wall, FILE *out)
 {
     char a[40], b[40], c[40], d[40];
 
@@ -63,7 +64,7 @@ static void step_json(struct trainer *t, const struct step_result *r, FILE *out)
             "{\"step\":%" PRId64 ",\"loss\":%s,\"lr\":%s,\"ms\":%.3f,\"epoch\":%" PRId64
             ",\"samples_per_s\":%s,\"wall_s\":%.3f,\"data_ms\":%.3f",
             t->done, number(a, sizeof a, r->loss), single(b, sizeof b, r->lr), r->ms, t->epoch + 1,
-            number(c, sizeof c, samples_rate(t, r->rows, r->ms)), (now_ms() - t->started) / 1e3, r->data_ms);
+            number(c, sizeof c, samples_rate(t, r->rows, r->ms)), wall / 1e3, r->data_ms);
     if (r->has_norm)
         fprintf(out, ",\"grad_norm\":%s", number(d, sizeof d, r->norm));
     if (r->has_scale)
@@ -150,12 +151,13 @@ void report_step(struct trainer *t, const struct step_result *r)
     if (!t->chief)
         return;
     step_scalars(t, r);
+    double wall = now_ms() - t->started; /* read once: both records are the same */
     if (t->log && t->done > t->logged) {
-        step_json(t, r, t->log);
+        step_json(t, r, wall, t->log);
         t->logged = t->done;
     }
     if (t->json) {
-        step_json(t, r, stdout);
+        step_json(t, r, wall, stdout);
         return;
     }
     double now = now_ms();
