@@ -160,15 +160,27 @@ def by_the_book():
     a.communicate()
 
 
+def least(limit, act):
+    """act() -> (all well?, seconds, ...), up to three times while it takes longer: strangers would delay ranks each time, a busy machine does not."""
+    for _ in range(3):
+        got = act()
+        if not got[0] or got[1] < limit:
+            break
+    return got[0] and got[1] < limit, got
+
+
 def wrong(name, act):
     """act(port, hello) is a stranger's; the job starts beside him all the same, and he gets nothing."""
-    port = free_port()
-    hello = hello_of(port)
-    a = rank(0, 2, port)
-    got = act(port, hello)
-    started = time.time()
-    good, texts = ends(a, rank(1, 2, port))
-    result(name, good and not got and time.time() - started < 3 + 2, f"got {got}, {time.time() - started:.1f} s", *texts)
+    def once():
+        port = free_port()
+        hello = hello_of(port)
+        a = rank(0, 2, port)
+        got = act(port, hello)
+        started = time.time()
+        good, texts = ends(a, rank(1, 2, port))
+        return good and not got, time.time() - started, got, *texts
+
+    result(name, *least(3 + 2, once))
 
 
 def changed_bytes(port, hello):
@@ -302,20 +314,24 @@ time.sleep(60)
 
 def silent(count):
     """COUNT connections that say nothing, from as few processes as may hold them, and then as many more as go: ranks meet as if there were none."""
-    port = free_port()
-    a = rank(0, 2, port)
-    connect(port).close()
     share = min(count, max(500, resource.getrlimit(resource.RLIMIT_NOFILE)[1] - 64))
-    holders = [subprocess.Popen([sys.executable, "-c", HOLDER, str(port), str(min(share, count - k))], stdout=subprocess.PIPE, text=True) for k in range(0, count, share)]
-    came = sum(int(h.stdout.readline() or 0) for h in holders)
-    fds = len(os.listdir(f"/proc/{a.pid}/fd"))
-    started = time.time()
-    good, texts = ends(a, rank(1, 2, port))
-    took = time.time() - started
-    for h in holders:
-        h.kill()
-        h.wait()
-    result(f"{came} silent connections: no delay over two seconds, {fds} descriptors", good and came == count and took < 2 + usual and fds < 400, f"{took:.1f} s, without {usual:.1f} s", *texts)
+
+    def once():
+        port = free_port()
+        a = rank(0, 2, port)
+        connect(port).close()
+        holders = [subprocess.Popen([sys.executable, "-c", HOLDER, str(port), str(min(share, count - k))], stdout=subprocess.PIPE, text=True) for k in range(0, count, share)]
+        came = sum(int(h.stdout.readline() or 0) for h in holders)
+        fds = len(os.listdir(f"/proc/{a.pid}/fd"))
+        started = time.time()
+        good, texts = ends(a, rank(1, 2, port))
+        took = time.time() - started
+        for h in holders:
+            h.kill()
+            h.wait()
+        return good and came == count and fds < 400, took, f"{came} connections, {fds} descriptors", *texts
+
+    result(f"{count} silent connections: no delay over two seconds", *least(2 + usual, once))
 
 
 def squatter(name, reply):
