@@ -9,7 +9,8 @@ double peak_gflops(int bits);
 /* GFLOP/s of products of bf16 in pairs, summed in float32 (VDPBF16PS on 512 bits); 0: this processor has none. */
 double peak_pairs_gflops(void);
 int peak_bits(void);                         /* the widest of them that this processor has; 0: no x86-64 */
-/* The widest vectors that code for `isa` (tccrt_isa_used()) may use here, in bits; GFLOP/s of that many cores by them. */
+/* The widest vectors that code for `isa` (tccrt_isa_used()) may use here, in bits; GFLOP/s of that many cores by
+ * them. */
 int peak_bits_of(const char *isa);
 double peak_of(const char *isa, int threads);
 
