@@ -2,7 +2,7 @@
 # (TCCC_FUZZ_SECONDS; TCCC_TEST_FULL=1: many passes, ten minutes each, from a seed that changes). tests/fuzz/readers holds a small file of each format,
 # tests/fuzz/text programs of kernels and plans.
 . "${top_srcdir:=$(cd "$(dirname "$0")/.." && pwd)}/tests/setup.sh"
-seconds=${TCCC_FUZZ_SECONDS:-10} passes=1 seed=1
+seconds=${TCCC_FUZZ_SECONDS:-6} passes=1 seed=1
 [ -z "${TCCC_TEST_FULL:-}" ] || seconds=600 passes=1000 seed=0
 TCCC_LIBDIR=$top_builddir
 export TCCC_LIBDIR
