@@ -8,6 +8,15 @@ TCCC_LIBDIR=$top_builddir TCCC_PTXAS=none # no cubins, which the simulator doesn
 export TCCC_LIBDIR TCCC_PTXAS
 : "${PTXAS:=$(command -v ptxas || :)}"
 
+# compiled OPTION...: $tmp/a.tcir, its kernels' text in $tmp/kernels, their PTX in $tmp/a.ptx, what it says in $tmp/proof.
+compiled() {
+    tccc --target=cuda:$arch --dump-ir=kernels --dump-ir=ptx "$@" "$tmp/a.tcir" -o "$tmp/a.so" >"$tmp/proof" 2>"$tmp/both"
+    status=$?
+    sed '/^\/\/$/,$d' "$tmp/both" >"$tmp/kernels"
+    sed -n '/^\/\/$/,$p' "$tmp/both" >"$tmp/a.ptx"
+    return $status
+}
+
 # proves TYPE B H G S T D E [MASK [CAUSAL]]
 proves() {
     cat >"$tmp/a.tcir" <<END
@@ -16,7 +25,7 @@ func @main(%q: $1[$2, $3, $5, $7], %k: $1[$2, $4, $6, $7], %v: $1[$2, $4, $6, $8
   return(%y)
 }
 END
-    if tccc --target=cuda:$arch --dump-ir=kernels --prove-kernels "$tmp/a.tcir" -o "$tmp/a.so" >"$tmp/proof" 2>"$tmp/kernels" &&
+    if compiled --prove-kernels &&
         grep -q "$arch: 1 kernels proved, 0 wrong, 0 skipped" "$tmp/proof" && grep -q "schedule attention" "$tmp/kernels"; then
         verdict ok "attention $*"
     else
@@ -27,9 +36,8 @@ END
     [ "$1" = f32 ] || verdict "$(grep -q "$product" "$tmp/a.ptx" && echo ok || echo not ok)" "attention $*: by tensor cores"
 }
 
-# assembles WHAT: ptxas takes $tmp/a.tcir's kernels without a spill or a product that it serialises.
+# assembles WHAT: ptxas takes $tmp/a.ptx without a spill or a product that it serialises.
 assembles() {
-    tccc --target=cuda:$arch --dump-ir=ptx "$tmp/a.tcir" -o "$tmp/a.so" 2>"$tmp/a.ptx"
     if [ -z "$PTXAS" ]; then
         verdict ok "$1: ptxas # SKIP no ptxas"
     elif "$PTXAS" -v -arch=$arch -o "$tmp/a.cubin" "$tmp/a.ptx" >"$tmp/log" 2>&1 && ! grep -E '[1-9][0-9]* bytes spill|C75' "$tmp/log"; then
@@ -57,7 +65,7 @@ func @main(%q: $1[$2, $3, $5, $7], %k: $1[$2, $4, $6, $7], %v: $1[$2, $4, $6, $8
   return(%y, %l, %gq, %gk, %gc)
 }
 END
-    if tccc --target=cuda:$arch --dump-ir=kernels --prove-kernels "$tmp/a.tcir" -o "$tmp/a.so" >"$tmp/proof" 2>"$tmp/kernels" &&
+    if compiled --prove-kernels &&
         grep -q "$arch: 4 kernels proved, 0 wrong, 0 skipped" "$tmp/proof" && [ "$(cat "$tmp/proof" "$tmp/kernels" | grep -c "schedule attention")" -eq 3 ]; then
         verdict ok "gradients $*"
     else
