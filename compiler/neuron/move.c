@@ -4,7 +4,8 @@
  * access is linear. Where boxes cut partitions at places at which instructions can't begin, transfers go by way of a
  * temporary tensor in HBM, whose boxes are free.
  *
- * Integers of 64 bits are moved a word at a time. Accesses by indices are index.c's.
+ * Integers of 64 bits are loaded with their words side by side, and stored a word at a time. Accesses by indices are
+ * index.c's.
  */
 #include "compiler/neuron/neuron_int.h"
 
@@ -336,6 +337,33 @@ static bool leaves_some(const struct nk_tile *t, const struct nk_pieces *pieces)
     return covered < t->axis[0].extent * nk_free_elements(t);
 }
 
+/* A new value of 64 bits whose words lie as in HBM, side by side: they come in one row of DMA. `t` and the pieces get
+ * an axis for them. */
+static struct nk_value *by_words(struct nk *nk, struct nk_tile *t, const struct nk_pieces *pieces, enum tcc_dtype d)
+{
+    struct nk_value *v, *high = IR_NEW(nk->ctx, struct nk_value);
+    int last = t->n;
+    if (last == NK_AXES)
+        nk_refuse(nk, "integers of 64 bits over so many dims");
+    for (int i = 0; i < pieces->n; i++) {
+        struct nk_piece *p = &pieces->at[i];
+        p->line.base *= 2;
+        for (int a = 0; a < last; a++)
+            p->line.coef[a] *= 2;
+        p->line.coef[last] = 1;
+        p->box.lo[last] = 0;
+        p->box.n[last] = 2;
+    }
+    t->axis[t->n++] = (struct nk_axis){KN_MAX_DIMS - 1, 1, 2};
+    v = nk_new(nk, t, d);
+    v->stride[last] = 0;
+    *high = *v;
+    high->dtype = TCC_I32;
+    high->offset += neuron_type_bytes((enum neuron_type)v->type);
+    v->high = high;
+    return v;
+}
+
 const struct nk_value *nk_load(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n,
                                const struct nk_value *otherwise)
 {
@@ -364,9 +392,11 @@ const struct nk_value *nk_load(struct nk *nk, const struct nk_tile *t, const str
         ordered = load_in_order(nk, t, n, &pieces.at[0].line, otherwise);
     if (ordered)
         return ordered;
-    struct nk_value *v = nk_new(nk, t, d), *high = nk_is_wide(d) ? nk_new(nk, t, TCC_I32) : NULL;
-    int words = high ? 2 : 1;
-    v->high = high;
+    bool wide = nk_is_wide(d), words = wide && !local && !index;
+    struct nk_tile by_word = *t;
+    struct nk_value *v = words ? by_words(nk, &by_word, &pieces, d) : nk_new(nk, t, d);
+    if (wide && !words)
+        v->high = nk_new(nk, t, TCC_I32);
     bool fill = leaves_some(t, &pieces);
     if (fill && otherwise)
         nk_copy_to(nk, t, v, otherwise);
@@ -385,13 +415,11 @@ const struct nk_value *nk_load(struct nk *nk, const struct nk_tile *t, const str
         return v;
     }
     struct moved m = {
-        .t = t, .v = v, .tensor = nk->hbm[n->operand], .type = v->type, .words = words, .group = ++nk->groups};
+        .t = &by_word, .v = v, .tensor = nk->hbm[n->operand], .type = v->type, .words = 1, .group = ++nk->groups};
+    struct nk_value both = *v;
+    both.stride[t->n] = 1;
+    m.v = &both;
     move_pieces(nk, m, &pieces, fill);
-    if (high) {
-        m.v = high;
-        m.word = 1;
-        move_pieces(nk, m, &pieces, fill);
-    }
     return v;
 }
 
