@@ -21,15 +21,6 @@ bool nk_takes_product(struct nk *nk)
 
 /* -- Factors ------------------------------------------------------------------------------------------------------- */
 
-static const struct nk_value *evaluate(struct nk *nk, const struct nk_tile *t, int insn)
-{
-    const struct kn_insn *n = &nk->k->insns[insn];
-    const struct nk_value *args[3] = {NULL, NULL, NULL};
-    for (int a = 0; a < n->nargs && a < 3; a++)
-        args[a] = n->arg[a] >= 0 ? evaluate(nk, t, n->arg[a]) : NULL;
-    return nk_body(nk, t, n, args);
-}
-
 static bool same_tile(const struct nk_tile *a, const struct nk_tile *b)
 {
     bool same = a->n == b->n && a->quarter == b->quarter && !memcmp(a->base, b->base, sizeof a->base);
@@ -39,6 +30,21 @@ static bool same_tile(const struct nk_tile *a, const struct nk_tile *b)
     return same;
 }
 
+/* A tile of a factor, as the tensor engine takes it; what it is made of is given back. */
+static const struct nk_value *evaluate(struct product *p, int side, const struct nk_tile *t)
+{
+    struct nk *nk = p->nk;
+    int mark = nk_mark(nk);
+    const struct nk_value **made = IR_NEWN(nk->ctx, nk->k->ninsns + 1, const struct nk_value *);
+    nk->taps = p->c->k & ~(1u << p->summed) & ~nk_packed_dims(p);
+    const struct nk_value *v = nk_solid(nk, t, nk_evaluate(nk, t, made, p->root[side]));
+    nk->taps = 0;
+    if (p->wide && v->dtype != TCC_F32)
+        v = nk_copy(nk, t, TCC_F32, v);
+    nk_release_to(nk, mark, &v, 1);
+    return v;
+}
+
 /* What a tile of a factor is, in the cache: of packed numbers, the last axis has the four of an element. */
 static const struct cached *factor(struct product *p, int side, const struct nk_tile *t)
 {
@@ -46,11 +52,7 @@ static const struct cached *factor(struct product *p, int side, const struct nk_
     for (int i = 0; i < p->ncached; i++)
         if (p->cache[i].v && p->cache[i].side == side && same_tile(&p->cache[i].t, t))
             return &p->cache[i];
-    nk->taps = p->c->k & ~(1u << p->summed) & ~nk_packed_dims(p);
-    const struct nk_value *v = nk_solid(nk, t, evaluate(nk, t, p->root[side]));
-    nk->taps = 0;
-    if (p->wide && v->dtype != TCC_F32)
-        v = nk_copy(nk, t, TCC_F32, v);
+    const struct nk_value *v = evaluate(p, side, t);
     struct nk_value *scale = NULL;
     if (p->mx >= 0) {
         const struct nk_value *from = v;
@@ -234,6 +236,46 @@ static void sum(struct product *p, const struct nk_tile *result, struct nk_buffe
     }
 }
 
+/* The same where it is a product with ones (sum_by_product.c) alone: each partition has neighbours among the summed
+ * points, so that rows of DMA, and columns that rows are multiplied by, come several at once. False: it is another
+ * one. */
+static bool sum_neighbours(struct product *p, const struct nk_tile *result, struct nk_buffer *bank,
+                           const struct neuron_operand *to)
+{
+    enum { BESIDE = 2048, TIMES = 8 }; /* elements at once; so often at least, for engines to work side by side */
+    struct nk *nk = p->nk;
+    int64_t each = nk->extent[p->summed] / NEURON_PARTITIONS, n = BESIDE / nk_free_elements(result);
+    struct nk_tile ts = {.n = 1, .nouter = 1, .axis = {{p->summed, 1, NEURON_PARTITIONS}}};
+    if (!nk->product || nk_dims_of(nk, p->root[p->rows]) || nk_only_dim(nk, p->c->k) != p->summed ||
+        p->digits[p->summed].n > 1 || nk->extent[p->summed] % NEURON_PARTITIONS || n < 1)
+        return false;
+    n = n < each / TIMES ? n : each / TIMES;
+    while (n > 1 && each % n)
+        n--;
+    n = n < 1 ? 1 : n;
+    for (int64_t k = 0; k < each; k += n) {
+        struct nk_tile tm = *result, one;
+        const struct nk_value *ones = factor(p, p->rows, &ts)->v;
+        struct neuron_operand stationary = nk_operand(nk, &ts, ones, 0, NULL);
+        int mark = nk_mark(nk);
+        tm.base[p->summed] = k * NEURON_PARTITIONS;
+        tm.axis[0] = (struct nk_axis){p->summed, n, NEURON_PARTITIONS};
+        one = tm;
+        memmove(tm.axis + 2, tm.axis + 1, (size_t)(tm.n - 1) * sizeof *tm.axis);
+        tm.axis[1] = (struct nk_axis){p->summed, 1, n};
+        tm.nouter = ++tm.n;
+        const struct nk_value *v = evaluate(p, !p->rows, &tm);
+        for (int64_t i = 0; i < n; i++) {
+            struct nk_value x = nk_from(v, i * v->stride[1]);
+            memmove(x.stride + 1, x.stride + 2, (size_t)(one.n - 1) * sizeof *x.stride);
+            struct neuron_operand moving = nk_operand(nk, &one, &x, 0, NULL);
+            nk_multiply(nk, to, bank, &stationary, ones->buffer, &moving, v->buffer, k + i == 0);
+        }
+        nk_release_to(nk, mark, NULL, 0);
+    }
+    return true;
+}
+
 /* A bank for the sums of a tile. */
 struct nk_value *nk_new_sums(struct nk *nk, const struct nk_tile *t)
 {
@@ -309,7 +351,7 @@ static void run_tiles(struct product *p, int n, const struct nk_tile *t)
         struct neuron_operand to = nk_operand(nk, &t[j], s[j], 0, NULL);
         if (p->panel[0])
             sum_panels(p, &t[j], s[j]->buffer, &to);
-        else
+        else if (!sum_neighbours(p, &t[j], s[j]->buffer, &to))
             sum(p, &t[j], s[j]->buffer, &to);
     }
     nk_finish_sums(p, n, t, s);
