@@ -2,7 +2,8 @@
 /*
  * along.c - which outer dim of a kernel of the lanes lies on partitions, and how many points of the others, and of
  * itself, lie beside each other in each of them. The dim with most points is as good as any, but for where rows of DMA
- * get short by it: of a kernel that is a map, dims are compared by what its transfers and instructions take.
+ * get short by it: of a kernel that is a map, dims, and more points beside each other, are compared by what transfers
+ * and instructions take.
  */
 #include <math.h>
 
@@ -55,42 +56,57 @@ static int dim_on_partitions(const struct nk *nk)
     return best;
 }
 
-/* Points of each free dim at once, and of the dim on partitions beside each other, where so many lie in a partition. */
-static void find_chunks(struct plan *p, int64_t free)
+/* Points of the dim on partitions that lie beside each other, where there is room for so many; even: fewer, so that all
+ * partitions have as many. */
+static int64_t each_of(const struct plan *p, int64_t free, bool even)
+{
+    const struct nk_digits *g = &p->digits[p->along];
+    int64_t n = p->nk->extent[p->along], each = (n + NEURON_PARTITIONS - 1) / NEURON_PARTITIONS;
+    each = each < free ? each : free;
+    while (even && each > 1 && n % (each * NEURON_PARTITIONS))
+        each--;
+    for (int i = g->n - 1; i > 0; i--) { /* whole digits, more points if they fit */
+        int64_t up = (each + g->period[i] - 1) / g->period[i] * g->period[i];
+        if (up <= free && up <= n)
+            return up;
+    }
+    return each;
+}
+
+/* Points of each free dim at once, and of the dim on partitions beside each other, where so many lie in a partition:
+ * what the others leave room for, or (most, not 0) so many at most, before the dims in front of it. */
+static void find_chunks(struct plan *p, int64_t free, int64_t most)
 {
     const struct nk *nk = p->nk;
-    for (int d = nk->k->ndims - 1; d >= 0; d--) {
-        if (nk->k->dims[d].role != KN_OUTER || d == p->along)
-            continue;
-        p->chunk[d] = nk->extent[d] < free ? nk->extent[d] : free;
-        free = p->chunk[d] == nk->extent[d] ? free / p->chunk[d] : 1;
-        free = free < 1 ? 1 : free;
-    }
     p->each = 1;
-    if (p->along < 0)
-        return;
-    const struct nk_digits *g = &p->digits[p->along];
-    int64_t n = nk->extent[p->along];
-    p->each = (n + NEURON_PARTITIONS - 1) / NEURON_PARTITIONS;
-    p->each = p->each < free ? p->each : free;
-    for (int i = g->n - 1; i > 0; i--) { /* whole digits, more points if they fit */
-        int64_t up = (p->each + g->period[i] - 1) / g->period[i] * g->period[i];
-        if (up <= free && up <= n) {
-            p->each = up;
-            break;
+    for (int d = nk->k->ndims - 1; d >= 0; d--) {
+        if (nk->k->dims[d].role != KN_OUTER)
+            continue;
+        if (d == p->along && most) {
+            p->each = each_of(p, most < free ? most : free, true);
+            free /= p->each;
+        } else if (d != p->along) {
+            p->chunk[d] = nk->extent[d] < free ? nk->extent[d] : free;
+            free = p->chunk[d] == nk->extent[d] ? free / p->chunk[d] : 1;
+            free = free < 1 ? 1 : free;
         }
     }
+    if (p->along >= 0 && !most)
+        p->each = each_of(p, free, false);
 }
 
 /* -- What a choice costs -- */
 
-/* ns; false: addresses are not linear in the tile. Transfers of rows side by side in HBM, at least 512 bytes each. */
-static bool add_transfer(struct plan *p, const struct nk_tile *t, const struct kn_insn *n, double *ns)
+static const double CYCLE = 1 / 1.12; /* of Vector, in ns */
+
+/* ns; false: addresses are not linear in the tile. Transfers of rows side by side in HBM, at least 512 bytes each; what
+ * does not lie so in the tile is turned over on chip (move.c). */
+static bool add_transfer(struct plan *p, const struct nk_tile *t, const struct kn_insn *n, double *ns, double *computed)
 {
     enum { LEAST_ROW = 512, BYTES_A_NS = 272 };
     const struct kn_operand *o = &p->nk->k->operands[n->operand];
     struct nk_box all = nk_whole(t);
-    int64_t coef[NK_AXES] = {0}, row = 1, run = 1;
+    int64_t coef[NK_AXES] = {0}, row = 1, run = 1, in_order = 1;
     double elements = (double)t->axis[0].extent;
     for (int i = n->nindex - 1, axis; i >= 0; row *= ir_const_or(o->dims[i--], 0)) {
         struct nk_line l;
@@ -102,6 +118,8 @@ static bool add_transfer(struct plan *p, const struct nk_tile *t, const struct k
     }
     for (int a = 1; a < t->n; a++)
         elements *= coef[a] ? (double)t->axis[a].extent : 1;
+    for (int a = t->n - 1; a > 0 && (coef[a] == in_order || t->axis[a].extent == 1); a--)
+        in_order *= t->axis[a].extent;
     for (int a = 1; a < t->n; a++)
         if (coef[a] == run && t->axis[a].extent > 1) {
             run *= t->axis[a].extent;
@@ -109,6 +127,7 @@ static bool add_transfer(struct plan *p, const struct nk_tile *t, const struct k
         }
     double bytes = (double)tcc_dtype_bytes(o->dtype) * (double)run;
     *ns += elements / (double)run * (bytes < LEAST_ROW ? LEAST_ROW : bytes) / BYTES_A_NS;
+    *computed += run > in_order ? CYCLE * (double)nk_free_elements(t) : 0;
     return true;
 }
 
@@ -128,10 +147,10 @@ static double cost(struct plan *p)
     t.nouter = t.n;
     for (int i = 0; i < k->ninsns; i++) {
         const struct kn_insn *in = &k->insns[i];
-        if ((in->code == KN_LOAD || in->code == KN_STORE) && !add_transfer(p, &t, in, &moved))
+        if ((in->code == KN_LOAD || in->code == KN_STORE) && !add_transfer(p, &t, in, &moved, &computed))
             return INFINITY;
         if (in->code == KN_SCALAR) /* two cycles of Vector an element */
-            computed += 2 / 1.12 * (double)nk_free_elements(&t);
+            computed += 2 * CYCLE * (double)nk_free_elements(&t);
     }
     return tiles * (moved > computed ? moved : computed);
 }
@@ -149,6 +168,7 @@ static bool is_plain(const struct nk *nk)
 
 void nk_find_along(struct plan *p)
 {
+    enum { BESIDE = 16 };
     const struct nk *nk = p->nk;
     int64_t inner = 1;
     for (int d = 0; d < nk->k->ndims; d++)
@@ -159,18 +179,19 @@ void nk_find_along(struct plan *p)
     }
     int64_t free = free_points(nk, inner);
     p->along = nk->pieces ? 0 : dim_on_partitions(nk);
-    find_chunks(p, free);
+    find_chunks(p, free, 0);
     if (p->along < 0 || !is_plain(nk))
         return;
     struct plan other = *p;
     double least = cost(p) / 2; /* another one is to be better by far */
-    for (int d = 0; d < nk->k->ndims && isfinite(least); d++) {
-        double c;
-        other.along = d;
-        find_chunks(&other, free);
-        if ((c = cost(&other)) < least) {
-            least = c;
-            *p = other;
+    for (int d = 0; d < nk->k->ndims; d++)
+        for (int64_t most = 0; most <= BESIDE && isfinite(least); most += most + !most) {
+            other.along = d;
+            find_chunks(&other, most ? nk->room / inner : free, most);
+            double x = cost(&other);
+            if (x < least) {
+                least = x;
+                *p = other;
+            }
         }
-    }
 }
