@@ -196,12 +196,14 @@ static struct neuron_program *make_so(struct nk what, int64_t *tiles, bool *larg
         *large = nk->large;
         if (nk->large || (!nk->full && !nk->optional))
             break;
-        if (keeps)
-            keeps = false;
-        else if (together > 1)
+        if (together > 1) {
             together--;
-        else
+        } else if (keeps) {
+            keeps = false;
+            together = NK_TOGETHER;
+        } else {
             room /= 4;
+        }
     }
     return NULL;
 }

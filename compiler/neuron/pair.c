@@ -100,7 +100,13 @@ struct nk_value *nk_by_column(struct nk *nk, const struct nk_tile *t, enum tcc_d
         !(with = as_column(nk, t, with)))
         return NULL;
     struct nk_value *to = nk_new(nk, t, d);
-    enum neuron_engine e = commutes(op) && tcc_is_float(d) ? nk_lighter(nk, t) : NEURON_VECTOR;
+    bool adds = op == NEURON_ALU_SUB && !reversed && axes == 1; /* with the column's negative, as Scalar may */
+    enum neuron_engine e = (commutes(op) || adds) && tcc_is_float(d) ? nk_lighter(nk, t) : NEURON_VECTOR;
+    if (adds && e == NEURON_SCALAR) {
+        struct nk_tile one = {.n = 1, .nouter = 1, .axis = {t->axis[0]}};
+        with = nk_spread(nk, t, &one, nk_ts(nk, &one, TCC_F32, NEURON_ALU_MUL, with, -1));
+        op = NEURON_ALU_ADD;
+    }
     struct neuron_instr form = {.op = NEURON_OP_TENSOR_SCALAR, .noperands = 3};
     neuron_set_attr(&form, NEURON_ATTR_OP0, (union neuron_value){.i = op});
     neuron_set_attr(&form, NEURON_ATTR_REV0, (union neuron_value){.i = reversed && !commutes(op)});

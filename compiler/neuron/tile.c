@@ -244,7 +244,48 @@ static bool is_scatter(const struct nk *nk, const struct kn_stage *g)
 
 /* -- Chunks of a stage --------------------------------------------------------------------------------------------- */
 
-static void run_chunks(struct stage *s, const bool *later)
+/* What later stages need of n tiles; the rest that was made since the mark is given back. */
+static void release(const struct stage *s, int n, int mark)
+{
+    struct nk *nk = s->p->nk;
+    int each = 3 * nk->k->ninsns;
+    const struct nk_value **keep = IR_NEWN(nk->ctx, n * each + 1, const struct nk_value *);
+    for (int j = 0; j < n; j++)
+        for (int i = 0; i < nk->k->ninsns; i++) {
+            const struct nk_value **to = keep + j * each + 3 * i;
+            to[0] = s[j].kept[i].present && !s[j].kept[i].v.is_number ? &s[j].kept[i].v : NULL;
+            to[1] = to[0] ? s[j].kept[i].v.high : NULL;
+            to[2] = s[j].held[i];
+        }
+    nk_release_to(nk, mark, keep, n * each);
+}
+
+/* Where a stage of one tile is at a chunk. */
+static void begin_chunk(struct stage *s, const int64_t *chunk, const int64_t *at, bool whole)
+{
+    struct nk *nk = s->p->nk;
+    s->t = s->p->tile;
+    s->first = true;
+    for (int pass = 0; pass < 2; pass++) {
+        if (pass)
+            s->ninner = s->t.n;
+        for (int d = 0; d < nk->k->ndims; d++)
+            if ((pass ? s->inner : s->repeat) >> d & 1) {
+                int64_t n = nk->extent[d] - at[d];
+                s->t.base[d] = at[d];
+                nk_add_axes(nk, &s->t, d, n < chunk[d] ? n : chunk[d], &s->p->digits[d]);
+                s->first &= !pass || !at[d];
+            }
+    }
+    s->ninner = s->t.n - s->ninner;
+    s->whole = whole;
+    s->takes = whole && !s->repeat;
+    memset(s->value, 0, (size_t)nk->k->ninsns * sizeof *s->value);
+    memset(s->summed, 0, (size_t)nk->k->ninsns * sizeof *s->summed);
+}
+
+/* A stage of n tiles; of several, all of it at once. */
+static void run_chunks(struct stage *s, int n, const bool *later)
 {
     struct plan *p = s->p;
     struct nk *nk = p->nk;
@@ -265,37 +306,13 @@ static void run_chunks(struct stage *s, const bool *later)
             left = chunk[d] == nk->extent[d] ? left / chunk[d] : 1;
             left = left < 1 ? 1 : left;
         }
-    for (;;) {
+    do {
         int mark = nk_mark(nk);
-        s->t = p->tile;
-        s->first = true;
-        for (int pass = 0; pass < 2; pass++) {
-            if (pass)
-                s->ninner = s->t.n;
-            for (int d = 0; d < nk->k->ndims; d++)
-                if ((pass ? s->inner : s->repeat) >> d & 1) {
-                    int64_t n = nk->extent[d] - at[d];
-                    s->t.base[d] = at[d];
-                    nk_add_axes(nk, &s->t, d, n < chunk[d] ? n : chunk[d], &p->digits[d]);
-                    s->first &= !pass || !at[d];
-                }
-        }
-        s->ninner = s->t.n - s->ninner;
-        s->whole = whole;
-        s->takes = whole && !s->repeat;
-        memset(s->value, 0, (size_t)nk->k->ninsns * sizeof *s->value);
-        memset(s->summed, 0, (size_t)nk->k->ninsns * sizeof *s->summed);
-        run_stages(s, 1, later);
-        const struct nk_value **keep = IR_NEWN(nk->ctx, 3 * nk->k->ninsns + 1, const struct nk_value *);
-        for (int i = 0; i < nk->k->ninsns; i++) {
-            keep[2 * i] = s->kept[i].present && !s->kept[i].v.is_number ? &s->kept[i].v : NULL;
-            keep[2 * i + 1] = keep[2 * i] ? s->kept[i].v.high : NULL;
-            keep[2 * nk->k->ninsns + i] = s->held[i];
-        }
-        nk_release_to(nk, mark, keep, 3 * nk->k->ninsns);
-        if (!nk_next(nk, s->inner, chunk, at) && !nk_next(nk, s->repeat, chunk, at)) /* inner dims go round first */
-            return;
-    }
+        for (int j = 0; j < n; j++)
+            begin_chunk(&s[j], chunk, at, whole);
+        run_stages(s, n, later);
+        release(s, n, mark);
+    } while (nk_next(nk, s->inner, chunk, at) || nk_next(nk, s->repeat, chunk, at)); /* inner dims go round first */
 }
 
 int64_t nk_stage_points(const struct nk *nk, const struct kn_stage *s)
@@ -343,78 +360,76 @@ static void make_locals(struct plan *p)
     }
 }
 
-static void run_tile(struct plan *p)
+/* Stage `number` of n tiles, whose plans these are. */
+static void run_stage(int number, int n, struct plan *p, struct kept *const *kept, const struct nk_value **const *held)
 {
     struct nk *nk = p->nk;
     const struct kn_kernel *k = nk->k;
-    int mark = nk_mark(nk);
-    nk_begin_tile(nk);
-    struct kept *kept = IR_NEWN(nk->ctx, k->ninsns + 1, struct kept);
-    const struct nk_value **held = IR_NEWN(nk->ctx, k->ninsns + 1, const struct nk_value *);
-    make_locals(p);
-    int done = -1; /* a stage that came with another */
-    for (int i = 0; i < k->nstages; i++) {
-        if (i == done)
-            continue;
-        if (k->roles.form == KN_SOFTMAX && i == kn_stage_of(k, k->roles.softmax.top) && nk_run_online(p, kept)) {
-            done = kn_stage_of(k, k->roles.softmax.sum);
-            continue;
-        }
-        struct stage s = {.p = p,
-                          .kept = kept,
-                          .held = held,
-                          .value = IR_NEWN(nk->ctx, k->ninsns + 1, const struct nk_value *),
-                          .same = IR_NEWN(nk->ctx, k->ninsns + 1, int),
-                          .order = IR_NEWN(nk->ctx, k->ninsns + 1, int),
-                          .made = IR_NEWN(nk->ctx, k->ninsns + 1, bool),
-                          .summed = IR_NEWN(nk->ctx, k->ninsns + 1, bool),
-                          .inner = k->stages[i].inner,
-                          .repeat = k->stages[i].repeat,
-                          .number = i};
-        bool *later = IR_NEWN(nk->ctx, k->ninsns + 1, bool);
-        nk_find_same(k, &k->stages[i], s.same);
-        nk_order(nk, &k->stages[i], s.same, s.order);
-        for (int j = k->stages[i].last; j < k->ninsns; j++)
-            for (int a = 0; a < k->insns[j].nargs; a++)
-                if (k->insns[j].arg[a] >= 0)
-                    later[k->insns[j].arg[a]] = true;
-        run_chunks(&s, later);
-    }
-    nk_release_to(nk, mark, NULL, 0);
-}
-
-/* May instructions of tiles take turns? Those of one stage without dims of its own, and no index, whose symbol has one
- * value. */
-static int together(const struct nk *nk)
-{
-    const struct kn_kernel *k = nk->k;
-    bool plain = kn_is_map(k) && !kn_has(k, KN_BIT(KN_INDEX) | KN_BIT(KN_ENV)) && !kn_has_operand(k, KN_BIT(KN_LOCAL));
-    return plain ? nk->together : 1;
-}
-
-/* Such tiles. */
-static void run_maps(struct plan *p, int n, const struct nk_tile *t)
-{
-    struct nk *nk = p->nk;
-    const struct kn_kernel *k = nk->k;
+    const struct kn_stage *g = &k->stages[number];
     struct stage s[NK_TOGETHER];
-    int mark = nk_mark(nk), *same = IR_NEWN(nk->ctx, k->ninsns + 1, int), *order = IR_NEWN(nk->ctx, k->ninsns + 1, int);
+    int *same = IR_NEWN(nk->ctx, k->ninsns + 1, int), *order = IR_NEWN(nk->ctx, k->ninsns + 1, int);
     bool *later = IR_NEWN(nk->ctx, k->ninsns + 1, bool);
-    nk_begin_tile(nk);
-    nk_find_same(k, &k->stages[0], same);
-    nk_order(nk, &k->stages[0], same, order);
+    nk_find_same(k, g, same);
+    nk_order(nk, g, same, order);
+    for (int i = g->last; i < k->ninsns; i++)
+        for (int a = 0; a < k->insns[i].nargs; a++)
+            if (k->insns[i].arg[a] >= 0)
+                later[k->insns[i].arg[a]] = true;
     for (int j = 0; j < n; j++)
-        s[j] = (struct stage){.p = p,
-                              .kept = IR_NEWN(nk->ctx, k->ninsns + 1, struct kept),
-                              .t = t[j],
+        s[j] = (struct stage){.p = &p[j],
+                              .kept = kept[j],
+                              .held = held[j],
                               .value = IR_NEWN(nk->ctx, k->ninsns + 1, const struct nk_value *),
                               .same = same,
                               .order = order,
                               .made = IR_NEWN(nk->ctx, k->ninsns + 1, bool),
-                              .first = true,
-                              .whole = true};
-    run_stages(s, n, later);
+                              .summed = IR_NEWN(nk->ctx, k->ninsns + 1, bool),
+                              .inner = g->inner,
+                              .repeat = g->repeat,
+                              .number = number};
+    run_chunks(s, n, later);
+}
+
+/* n tiles, whose plans these are. */
+static void run_tiles(int n, struct plan *p)
+{
+    struct nk *nk = p->nk;
+    const struct kn_kernel *k = nk->k;
+    struct kept *kept[NK_TOGETHER];
+    const struct nk_value **held[NK_TOGETHER];
+    int mark = nk_mark(nk), done = -1; /* a stage that came with another */
+    nk_begin_tile(nk);
+    for (int j = 0; j < n; j++) {
+        kept[j] = IR_NEWN(nk->ctx, k->ninsns + 1, struct kept);
+        held[j] = IR_NEWN(nk->ctx, k->ninsns + 1, const struct nk_value *);
+    }
+    make_locals(p);
+    for (int i = 0; i < k->nstages; i++)
+        if (n == 1 && k->roles.form == KN_SOFTMAX && i == kn_stage_of(k, k->roles.softmax.top) &&
+            nk_run_online(p, kept[0]))
+            done = kn_stage_of(k, k->roles.softmax.sum);
+        else if (i != done)
+            run_stage(i, n, p, kept, held);
     nk_release_to(nk, mark, NULL, 0);
+}
+
+/* May instructions of tiles take turns? Those of stages that are on chip at once, without an index, whose symbol has
+ * one value. */
+static int together(const struct plan *p)
+{
+    const struct nk *nk = p->nk;
+    const struct kn_kernel *k = nk->k;
+    int64_t beside = p->along < 0 ? 1 : p->each;
+    if (kn_has(k, KN_BIT(KN_INDEX) | KN_BIT(KN_ENV)) || kn_has_operand(k, KN_BIT(KN_LOCAL)))
+        return 1;
+    for (int d = 0; d < k->ndims; d++)
+        beside *= k->dims[d].role == KN_OUTER && d != p->along ? p->chunk[d] : 1;
+    for (int i = 0; i < k->nstages; i++) {
+        int64_t points = nk_stage_points(nk, &k->stages[i]);
+        if (k->stages[i].repeat || (points > 1 && points > nk->room / beside))
+            return 1;
+    }
+    return nk->together;
 }
 
 /* Points [at, at + n) of the dim on partitions: as many to each partition, what is left over in a tile of its own. */
@@ -423,8 +438,8 @@ static void run_along(struct plan *p, const int64_t *lo, int64_t each)
     struct nk *nk = p->nk;
     const struct kn_kernel *k = nk->k;
     int64_t n = p->along < 0 ? 1 : nk->extent[p->along];
-    struct nk_tile tiles[NK_TOGETHER];
-    int ntiles = 0, most = together(nk);
+    struct plan plans[NK_TOGETHER];
+    int ntiles = 0, most = together(p);
     for (int64_t at = 0; at < n;) {
         int64_t f = each < n - at ? each : n - at, parts = (n - at) / f;
         parts = parts > NEURON_PARTITIONS ? NEURON_PARTITIONS : parts;
@@ -440,14 +455,10 @@ static void run_along(struct plan *p, const int64_t *lo, int64_t each)
         }
         p->tile.nouter = p->tile.n;
         at += parts * f;
-        if (most == 1) {
-            run_tile(p);
-            continue;
-        }
-        tiles[ntiles++] = p->tile;
+        plans[ntiles++] = *p;
         if (ntiles < most && at < n)
             continue;
-        run_maps(p, ntiles, tiles);
+        run_tiles(ntiles, plans);
         ntiles = 0;
     }
 }
@@ -482,7 +493,7 @@ void nk_run_tiles(struct nk *nk)
     for (int d = 0; d < k->ndims; d++)
         if (k->dims[d].role == KN_OUTER && d != p.along)
             nk->expected *= (nk->extent[d] - 1) / p.chunk[d] + 1;
-    nk->expected /= together(nk);
+    nk->expected /= together(&p);
     load_uniform(&p);
     p.again = nk_find_again(nk);
     do

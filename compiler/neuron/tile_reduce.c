@@ -108,25 +108,19 @@ static const struct nk_value *repeated(struct stage *s, const struct nk_value *v
     return to;
 }
 
-bool nk_function_and_sum(struct stage *s, int insn, const struct nk_value *x)
+/* One row a partition, of more than a few elements: reading its sum takes 64 cycles. */
+static bool has_long_rows(const struct stage *s)
 {
-    enum { FEW = 128 }; /* of a row: reading the sum takes 64 cycles */
-    struct nk *nk = s->p->nk;
-    const struct kn_insn *insns = nk->k->insns, *n = &insns[insn];
-    const struct kn_stage *g = &nk->k->stages[s->number];
-    enum neuron_func f = NEURON_FUNC_SQUARE;
+    enum { FEW = 128 };
     struct nk_tile t = reduced(s);
-    int sum = -1;
-    for (int i = g->first; i < g->last; i++)
-        if (insns[i].code == KN_REDUCE && insns[i].arg[0] == insn && insns[i].reducer == KN_SUM &&
-            insns[i].dtype == TCC_F32)
-            sum = i;
-    if (sum < 0 || !s->summed || s->repeat || nk_free_elements(&t) > 1 || nk_free_elements(&s->t) < FEW ||
-        n->dtype != TCC_F32 || x->is_number || x->high || x->dtype != TCC_F32)
-        return false;
-    if (!(n->nargs == 2 && n->op == IR_mul && n->arg[0] == n->arg[1]) &&
-        !(n->nargs == 1 && nk_is_function((enum ir_op)n->op, &f)))
-        return false;
+    return nk_free_elements(&t) == 1 && nk_free_elements(&s->t) >= FEW;
+}
+
+/* f(x), whose sum along a row, instruction `sum`, Scalar leaves. */
+static const struct nk_value *sum_by_scalar(struct stage *s, int sum, enum neuron_func f, const struct nk_value *x)
+{
+    struct nk *nk = s->p->nk;
+    struct nk_tile t = reduced(s);
     struct neuron_instr read = {.op = NEURON_OP_READ_ACC, .noperands = 1};
     struct nk_value *to = nk_new(nk, &s->t, TCC_F32);
     nk_make_kept(s, sum, TCC_F32, false);
@@ -138,7 +132,27 @@ bool nk_function_and_sum(struct stage *s, int insn, const struct nk_value *x)
     nk_emit(nk, NEURON_SCALAR, &read, 1, (struct nk_use[]){{part->buffer, true, 0}});
     if (!s->first)
         nk_copy_to(nk, &t, kept, nk_tt(nk, &t, TCC_F32, NEURON_ALU_ADD, kept, part));
-    s->value[insn] = to;
+    return to;
+}
+
+bool nk_function_and_sum(struct stage *s, int insn, const struct nk_value *x)
+{
+    struct nk *nk = s->p->nk;
+    const struct kn_insn *insns = nk->k->insns, *n = &insns[insn];
+    const struct kn_stage *g = &nk->k->stages[s->number];
+    enum neuron_func f = NEURON_FUNC_SQUARE;
+    int sum = -1;
+    for (int i = g->first; i < g->last; i++)
+        if (insns[i].code == KN_REDUCE && insns[i].arg[0] == insn && insns[i].reducer == KN_SUM &&
+            insns[i].dtype == TCC_F32)
+            sum = i;
+    if (sum < 0 || !s->summed || s->repeat || !has_long_rows(s) || n->dtype != TCC_F32 || x->is_number || x->high ||
+        x->dtype != TCC_F32)
+        return false;
+    if (!(n->nargs == 2 && n->op == IR_mul && n->arg[0] == n->arg[1]) &&
+        !(n->nargs == 1 && nk_is_function((enum ir_op)n->op, &f)))
+        return false;
+    s->value[insn] = sum_by_scalar(s, sum, f, x);
     return s->summed[sum] = true;
 }
 
@@ -161,6 +175,11 @@ void nk_reduce(struct stage *s, int insn)
     }
     if (nk_type(nk, (enum tcc_dtype)v->dtype) != nk_type(nk, d) || v->is_number)
         v = nk_copy(nk, &s->t, d, nk_solid(nk, &s->t, v));
+    if (n->reducer == KN_SUM && d == TCC_F32 && !s->repeat && has_long_rows(s) &&
+        nk_lighter(nk, &s->t) == NEURON_SCALAR) {
+        nk_release(nk, sum_by_scalar(s, insn, NEURON_FUNC_COPY, nk_solid(nk, &s->t, v))->buffer);
+        return;
+    }
     nk_make_kept(s, insn, d, false);
     const struct nk_value *to = nk_kept_at(nk, &t, &s->kept[insn]);
     if (s->first) {
