@@ -194,6 +194,28 @@ const char *data_bpe_digest(const struct data_bpe *b)
     return b->digest;
 }
 
+/* The file's own padding and truncation. Rows have one length, so that of a batch's longest text says nothing. */
+static bool read_row(struct data_bpe *b, json_t *root, const char *path, char *error)
+{
+    json_t *pad = json_object_get(root, "padding"), *cut = json_object_get(root, "truncation"),
+           *fixed = json_object_get(json_object_get(pad, "strategy"), "Fixed"),
+           *length = json_object_get(cut, "max_length");
+    const char *side[] = {json_string_value(json_object_get(pad, "direction")),
+                          json_string_value(json_object_get(cut, "direction"))};
+
+    b->row[0] = json_integer_value(fixed ? fixed : length);
+    b->row[1] = json_integer_value(json_object_get(pad, "pad_id"));
+    b->row[2] = (side[0] && !strcmp(side[0], "Left") ? TEXT_PADS_LEFT : 0) |
+                (side[1] && !strcmp(side[1], "Left") ? TEXT_CUTS_LEFT : 0);
+    return (b->row[0] >= 0 && b->row[0] <= UINT32_MAX && b->row[1] >= 0 && b->row[1] < NO_ID) ||
+           wrong(error, path, "padding or truncation of no such length or token");
+}
+
+void data_bpe_row(const struct data_bpe *b, int64_t row[3])
+{
+    memcpy(row, b->row, sizeof b->row);
+}
+
 struct data_bpe *data_bpe_open(const char *path, char *error, int *code)
 {
     struct data_bpe *b = calloc(1, sizeof *b);
@@ -211,7 +233,7 @@ struct data_bpe *data_bpe_open(const char *path, char *error, int *code)
         b->bytes = data_cut_bytes(b->cut);
         read_bytes(b);
         ok = read_merges(b, json_object_get(model, "merges"), path, error) &&
-             read_added(b, json_object_get(root, "added_tokens"), path, error) &&
+             read_added(b, json_object_get(root, "added_tokens"), path, error) && read_row(b, root, path, error) &&
              (digest(b, root) || wrong(error, path, "no memory"));
     }
     json_decref(root);

@@ -37,6 +37,7 @@ struct data_bpe {
     struct bpe_merge *merges;
     size_t nadded;
     struct bpe_added *added;
+    int64_t row[3]; /* of padding and truncation: data_bpe_row() */
     char digest[17];
 };
 

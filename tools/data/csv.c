@@ -13,7 +13,8 @@
  * float64. What the input gets is f32[n, numbers] (f32[n] of one where the input has rank 1), i64 for an input of
  * integers.
  *
- * With tokens= a column is of text: the input gets u32[n, length], a row's first tokens and padding behind them. Where
+ * With tokens= a column is of text: the input gets u32[n, length], a row's first tokens and padding behind them (a
+ * tokenizer's file may say: its last ones, and padding before them), or by as= what of a row is not padding. Where
  * lines are rows (lines:FILE), there is one column, which is called as training's or as the input.
  */
 #include "tools/data/csv_int.h"
@@ -30,7 +31,7 @@ struct rows {
     enum tcc_dtype dtype;
     int64_t n, width;     /* rows, and numbers of one */
     struct data_bpe *bpe; /* of text; NULL: bytes */
-    uint32_t pad;
+    int64_t text[3];      /* as in its table */
     void *values;
     double *row;
     int64_t nbad;
@@ -220,19 +221,38 @@ static int column_at(const struct csv_column *c, int64_t i)
     return c->at;
 }
 
-/* A text's first tokens, and padding. */
+static void put_number(struct rows *r, int64_t i, uint32_t v)
+{
+    if (r->dtype == TCC_F32)
+        ((float *)r->values)[i] = (float)v;
+    else
+        ((uint32_t *)r->values)[i] = v;
+}
+
+/* A text's first (or last) tokens and padding, or what of the row is of tokens. */
 static bool text_row(struct csv_table *t, const struct csv_column *c, struct rows *r, char *why, size_t room)
 {
     char error[ERROR_SIZE] = "no memory";
-    uint32_t *ids = NULL, *to = (uint32_t *)r->values + r->n * r->width;
+    uint32_t *ids = NULL;
     size_t length = 0, n = 0;
     const unsigned char *s = (const unsigned char *)csv_plain(t, t->fields[c->at], &length);
     bool ok = s && (!r->bpe || data_bpe_encode(r->bpe, s, length, &ids, &n, error));
 
     if (!ok)
         snprintf(why, room, "column '%.40s': %.140s", c->of->name, error);
-    for (size_t i = 0, most = r->bpe ? n : length; ok && i < (size_t)r->width; i++)
-        to[i] = i >= most ? r->pad : r->bpe ? ids[i] : s[i];
+    int64_t all = (int64_t)(r->bpe ? n : length), most = all < r->text[0] ? all : r->text[0],
+            what = r->text[2] & TEXT_WHAT, begin = r->text[2] & TEXT_PADS_LEFT ? r->text[0] - most : 0,
+            first = r->text[2] & TEXT_CUTS_LEFT ? all - most : 0;
+    for (int64_t i = 0; ok && i < r->width; i++) {
+        int64_t k = i - begin;
+        bool in = k >= 0 && k < most;
+        put_number(r, r->n * r->width + i,
+                   what == TEXT_LENGTHS ? (uint32_t)most
+                   : what == TEXT_MASK  ? in
+                   : !in                ? (uint32_t)r->text[1]
+                   : r->bpe             ? ids[first + k]
+                                        : s[first + k]);
+    }
     free(ids);
     return ok;
 }
@@ -375,8 +395,8 @@ static bool check_text(const struct csv_table *t, int n, struct csv_column *c, c
     const struct data_options *o = t->q->o;
 
     if (!t->text)
-        return !t->q->named || (!o->length && !o->pad) ||
-               put_error(error, "%s: length= and pad= are of a column of text: tokens=", t->q->path);
+        return !t->q->named || (!o->length && o->pad < 0 && !o->as) ||
+               put_error(error, "%s: length=, pad= and as= are of a column of text: tokens=", t->q->path);
     if (n != 1)
         return put_error(error, "%s: tokens= is for one column, of %d: NAME=FILE:COLUMN", t->q->path, n);
     if (t->q->named && (o->categories || o->encode || o->missing))
@@ -388,7 +408,22 @@ static bool check_text(const struct csv_table *t, int n, struct csv_column *c, c
     return true;
 }
 
-/* What becomes of text: as it is said, as training had it, as the input wants it. */
+/* as=; -1 after an error. */
+static int64_t form_of(const struct csv_table *t, char *error)
+{
+    static const char *const words[] = {[TEXT_TOKENS] = "tokens", [TEXT_MASK] = "mask", [TEXT_LENGTHS] = "lengths"};
+    const struct data_options *o = t->q->o;
+
+    if (!o->as)
+        return o->table->row[2] & TEXT_WHAT;
+    for (int k = 0; t->q->named && k <= TEXT_LENGTHS; k++)
+        if (!strcmp(o->as, words[k]))
+            return k;
+    put_error(error, "%s: as=%s: expected tokens, mask or lengths, of one input: NAME=FILE:COLUMN", t->q->path, o->as);
+    return -1;
+}
+
+/* What becomes of text: as it is said, as training had it, as the input wants it, as the tokenizer's file says. */
 static bool open_tokens(struct csv_table *t, struct rows *r, char *error)
 {
     const struct data_options *o = t->q->o;
@@ -396,15 +431,20 @@ static bool open_tokens(struct csv_table *t, struct rows *r, char *error)
     struct data_table *table = o->table;
     bool bytes = !o->tokens || !strcmp(o->tokens, "bytes");
     int64_t wants = info->rank == 2 && info->dims[1] > 0 ? info->dims[1] : 0;
-    int64_t row[] = {o->length ? o->length : table->row[0] ? table->row[0] : wants, o->pad ? o->pad : table->row[1]};
+    int64_t file[3] = {0}, *row = r->text, form = form_of(t, error);
 
+    if (form < 0 || (!bytes && !(r->bpe = data_bpe_open(o->tokens, error, &t->q->code))))
+        return false;
+    if (r->bpe)
+        data_bpe_row(r->bpe, file);
+    wants = form == TEXT_LENGTHS ? 0 : wants;
+    row[0] = o->length ? o->length : table->row[0] ? table->row[0] : wants ? wants : file[0];
+    row[1] = o->pad >= 0 ? o->pad : table->row[0] ? table->row[1] : file[1];
+    row[2] = form | (table->row[0] ? table->row[2] & ~(int64_t)TEXT_WHAT : file[2]);
     if (row[0] < 1 || row[1] > UINT32_MAX)
         return put_error(error, "%s: how many tokens has a row of input '%s'? Add ,length=N", t->q->path, info->name);
-    if (!bytes && !(r->bpe = data_bpe_open(o->tokens, error, &t->q->code)))
-        return false;
-    r->dtype = TCC_U32;
-    r->width = row[0];
-    r->pad = (uint32_t)row[1];
+    r->dtype = form != TEXT_TOKENS && tcc_is_float((enum tcc_dtype)info->dtype) ? TCC_F32 : TCC_U32;
+    r->width = form == TEXT_LENGTHS ? 1 : row[0];
     table->vocabulary = bytes ? 256 : data_bpe_size(r->bpe);
     table->vocabulary = table->vocabulary > row[1] ? table->vocabulary : row[1] + 1;
     return data_table_tokens(t->q->path, table, bytes ? NULL : data_bpe_digest(r->bpe), o->tokens, error) &&

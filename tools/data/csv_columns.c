@@ -5,6 +5,7 @@
  */
 #include "tools/data/csv_int.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static int column_named(const struct csv_table *t, const char *name, size_t n)
@@ -24,6 +25,14 @@ static int columns_named(const struct csv_table *t, const char *name, size_t n)
     return count;
 }
 
+/* Is that the name at `s` of a list A+B? */
+static bool is_listed(struct csv_span name, const char *s)
+{
+    const char *behind = data_item_behind(s, "+", name.at, name.n);
+
+    return behind && (!*behind || *behind == '+');
+}
+
 static bool is_input(const struct data_request *q, struct csv_span name)
 {
     for (int i = 0; i < q->ninputs; i++)
@@ -35,21 +44,15 @@ static bool is_input(const struct data_request *q, struct csv_span name)
 /* Does another argument name that column of the file: INPUT=FILE:A+B or INPUT=FILE,columns=A+B? */
 static bool is_given(const struct data_request *q, struct csv_span name)
 {
-    size_t path = strlen(q->path);
+    for (int k = 0; k < q->nwords; k++) {
+        const struct data_words *w = &q->words[k];
+        const char *list = w->name ? w->name : w->o.columns;
 
-    for (int k = 0; k < q->ngiven; k++) {
-        const char *file = strchr(q->given[k], '='), *list;
-
-        file = file && !strncmp(file + 1, "csv:", 4) ? file + 5 : file ? file + 1 : "";
-        if (strncmp(file, q->path, path) || (file[path] != ':' && file[path] != ',') ||
-            !(list = file[path] == ':' ? file + path : strstr(file + path, ",columns=")))
+        if (w->input < 0 || strcmp(w->path, q->path))
             continue;
-        for (list += *list == ':' ? 1 : 9; *list && *list != ','; list += *list == '+') {
-            size_t n = strcspn(list, "+,");
-            if (csv_same(name, list, n))
+        for (; list && *list; list += data_item(list, "+"), list += *list == '+')
+            if (is_listed(name, list))
                 return true;
-            list += n;
-        }
     }
     return false;
 }
@@ -82,17 +85,21 @@ static int named_columns(const struct csv_table *t, const char *list, struct csv
     int n = 0;
 
     for (const char *s = list; n < t->ncolumns; s++) {
-        size_t length = strcspn(s, "+");
-        int at = column_named(t, s, length);
-        if (at < 0) {
+        size_t length = data_item(s, "+");
+        int count = 0;
+        for (int i = t->ncolumns - 1; i >= 0; i--)
+            if (is_listed(t->names[i], s)) {
+                c[n].at = i;
+                count++;
+            }
+        if (!count) {
             list_names(t, names, sizeof names);
             return put_error(error, "%s: no column '%.*s'; it has %s", t->q->path, (int)length, s, names), 0;
         }
-        if (columns_named(t, s, length) > 1)
-            return put_error(error, "%s: %d columns are called '%.*s': which one?", t->q->path,
-                             columns_named(t, s, length), (int)length, s),
+        if (count > 1)
+            return put_error(error, "%s: %d columns are called '%.*s': which one?", t->q->path, count, (int)length, s),
                    0;
-        c[n++].at = at;
+        n++;
         s += length;
         if (!*s)
             break;
@@ -195,12 +202,14 @@ static int renamed_columns(const struct csv_table *t, struct csv_column *c, char
 
 static const char *entry_of(const char *s, struct csv_span name)
 {
-    return strnlen(s, name.n) == name.n && !memcmp(s, name.at, name.n) && s[name.n] == ':' ? s + name.n + 1 : NULL;
+    const char *behind = data_item_behind(s, ";", name.at, name.n);
+
+    return behind && *behind == ':' ? behind + 1 : NULL;
 }
 
 static const char *next_entry(const char *s)
 {
-    s += strcspn(s, ";");
+    s += data_item(s, ";");
     return s + (*s == ';');
 }
 
@@ -226,7 +235,7 @@ static bool check_listed(const struct csv_table *t, const char *key, const char 
             continue;
         list_names(t, names, sizeof names);
         return put_error(error, "%s: %s=%.*s is of no column; expected COLUMN:A+B, and there are %s", t->q->path, key,
-                         (int)strnlen(s, strcspn(s, ";") < 60 ? strcspn(s, ";") : 60), s, names);
+                         (int)(data_item(s, ";") < 60 ? data_item(s, ";") : 60), s, names);
     }
     return true;
 }
@@ -238,8 +247,17 @@ static bool list_classes(const struct csv_table *t, const struct csv_column *c, 
 
     c->of->numbers = !list;
     for (const char *s = list; s; s++) {
-        size_t n = strcspn(s, "+;");
-        if (!data_class_list(c->of, s, n, error))
+        size_t n = data_item(s, "+;"), used = 0;
+        char *name = malloc(n + 1);
+        if (!name)
+            return csv_no_memory(error);
+        for (size_t i = 0; i < n; i++) {
+            i += s[i] == '\\' && i + 1 < n;
+            name[used++] = s[i];
+        }
+        bool ok = data_class_list(c->of, name, used, error);
+        free(name);
+        if (!ok)
             return false;
         s += n;
         if (*s != '+')
@@ -257,9 +275,9 @@ static bool same_classes(const struct csv_table *t, const struct csv_column *c, 
     int k = 0;
 
     for (; same && k < c->of->nclasses; k++) {
-        size_t n = strcspn(s, "+;");
-        same = strlen(c->of->classes[k]) == n && !memcmp(c->of->classes[k], s, n);
-        s += n + (s[n] == '+');
+        const char *behind = data_item_behind(s, "+;", c->of->classes[k], strlen(c->of->classes[k]));
+        same = behind && (!*behind || *behind == '+' || *behind == ';');
+        s = same ? behind + (*behind == '+') : s;
     }
     if (same && k && (!*s || *s == ';'))
         return true;

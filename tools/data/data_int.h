@@ -68,8 +68,8 @@ struct data_array {
     char name[256];              /* "FILE" or "FILE:ARRAY", for messages */
 };
 
-/* What stands after FILE in --data [NAME=]FILE,KEY=VALUE,... (options.def); 0 or NULL: not given. axis: of the input's
- * samples, -1: none (--split-axis). Lists and texts are the caller's. */
+/* What stands after FILE in --data [NAME=]FILE,KEY=VALUE,... (options.def); 0 or NULL, of pad -1: not given. axis: of
+ * the input's samples, -1: none (--split-axis). Lists and texts are the caller's. */
 struct data_options {
     enum tcc_dtype dtype;
     int64_t length, stride, offset, limit, size, resize, pad;
@@ -79,7 +79,7 @@ struct data_options {
     bool scaled;
     int axis;
     unsigned augment;            /* 1 << enum data_augment */
-    const char *columns, *missing, *categories, *encode, *tokens, *delimiter;
+    const char *columns, *missing, *categories, *encode, *tokens, *as, *delimiter;
     bool lenient;                /* --skip-bad: a bad row is a row that fails, not the end */
     struct data_table *table;    /* of the input; NULL: nobody keeps one */
 };
@@ -119,7 +119,7 @@ struct data_table {
     struct data_numbers means, stds;
     char *tokens;                /* "bytes", or the digest of a tokenizer and its file's name; NULL: not of text */
     int64_t vocabulary;          /* tokens are below this; 0: not known. It is not kept */
-    int64_t row[2];              /* of a column of text: how many tokens, and the one that fills up; 0: of no text */
+    int64_t row[3];              /* of text: how many tokens, the one that fills up, enum data_text; 0: of no text */
     int64_t picture[3];          /* height, width, and what the shorter side became; 0: no pictures */
     int ncolumns;
     struct data_column *columns;
@@ -159,8 +159,11 @@ double data_table_decode(const struct data_table *t, int64_t k, double v);
 bool data_table_scaling(const char *path, struct data_options *own, enum tcc_dtype dtype, char *error);
 /* Text's tokens: `digest` of the tokenizer (NULL: bytes), `file` it is from. False: training had others. */
 bool data_table_tokens(const char *path, struct data_table *t, const char *digest, const char *file, char *error);
-/* length= and pad= of a column of text, as they came to be: kept, or training's. */
-bool data_table_row(const char *path, struct data_table *t, const int64_t is[2], char *error);
+/* What a text's row is: its tokens, 1 for each and 0 for padding, or how many there are; and on which side it is filled
+ * up and cut. */
+enum data_text { TEXT_TOKENS, TEXT_MASK, TEXT_LENGTHS, TEXT_WHAT = 3, TEXT_PADS_LEFT = 4, TEXT_CUTS_LEFT = 8 };
+/* length=, pad= and as= of a column of text, as they came to be: kept, or training's. */
+bool data_table_row(const char *path, struct data_table *t, const int64_t is[3], char *error);
 /* size= and resize= of pictures that are not given are training's; and what they came to is kept, or was training's. */
 void data_table_size(const struct data_table *t, struct data_options *own);
 bool data_table_picture(const char *path, struct data_table *t, const int64_t is[3], char *error);
@@ -211,8 +214,8 @@ struct data_request {
     bool named;
     int ninputs;                 /* of the step: a file for all inputs may hold columns of their names */
     const struct tccrt_value_info *inputs;
-    const char *const *given;    /* all arguments of --data: what one names of a file no other input gets unasked */
-    int ngiven;
+    const struct data_words *words;  /* all arguments: what one names of a file no other input gets unasked */
+    int nwords;
     enum data_phase phase;       /* what to do: a reader that looks for categories does so over all files first */
     int code;                    /* of a failure: EXIT_DATA, unless a reader says that the environment is to blame */
 };
@@ -229,10 +232,19 @@ enum data_reader_id {
 #include "tools/data/readers.def"
 
 /* --data's words: FILE[:NAME][,KEY=VALUE]... with a reader's prefix before it. `text` is the copy that all texts point
- * into. reader -1: what the file holds decides. */
-struct data_words { char *text; const char *path, *name; int reader; struct data_options o; };
+ * into. input: the one that NAME= says, -1: none. reader -1: what the file holds decides. */
+struct data_words { char *text; const char *path, *name; int input, reader; struct data_options o; };
 /* EXIT_FINE, or an exit code after a message; `given` is the whole argument. words->text is to be freed in any case. */
 int data_words_read(const struct options *o, const char *text, const char *given, struct data_words *words);
+/* All arguments of the option, for these inputs; *all is there in any case, and the caller's. */
+int data_words_all(const struct options *o, enum option_id id, const struct tccrt_value_info *inputs, int n,
+                   struct data_words **all);
+void data_words_free(struct data_words *all, int n);
+void data_list_inputs(const struct tccrt_value_info *inputs, int n, char *to, size_t room);
+/* Names in lists, as A+B of COLUMN:A+B;COLUMN:...; a backslash takes the next character as it is. How long the one at
+ * `s` is, up to one of `ends`; what stands behind it if it begins with that name, else NULL. */
+size_t data_item(const char *s, const char *ends);
+const char *data_item_behind(const char *s, const char *ends, const char *name, size_t n);
 /* Does the reader heed the options given? Else an exit code after a message. */
 int data_words_check(const struct options *o, const struct data_words *words, int reader, const char *given);
 /* a pattern of names, and no file of that name */
@@ -302,6 +314,8 @@ struct data_bpe *data_bpe_open(const char *path, char *error, int *code);   /* o
 bool data_bpe_encode(const struct data_bpe *b, const unsigned char *text, size_t n, uint32_t **ids, size_t *count,
                      char *error);
 int64_t data_bpe_size(const struct data_bpe *b);               /* one more than the largest token */
+/* What the file says of rows: how many tokens (0: nothing), the one that fills up, the sides (enum data_text). */
+void data_bpe_row(const struct data_bpe *b, int64_t row[3]);
 const char *data_bpe_digest(const struct data_bpe *b);         /* of its vocabulary, and of how it cuts */
 void data_bpe_free(struct data_bpe *b);
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * --data FILE, --data NAME=FILE[,KEY=VALUE]...: which array feeds which input of the step, checked against its
- * signature. An argument that names an existing file is that file; else the longest input name followed by '=' is the
- * input that it is for.
+ * signature.
  */
 #include "tools/data/data_int.h"
 
@@ -13,28 +12,6 @@
 #include <unistd.h>
 
 #include "base/mutant.h"
-
-static int input_of(const struct data_set *set, const char *text)
-{
-    int best = -1;
-    size_t length = 0;
-    for (int i = 0; i < set->n; i++) {
-        size_t n = strlen(set->inputs[i].name);
-        if (strncmp(text, set->inputs[i].name, n) == 0 && text[n] == '=' && (best < 0 || n > length)) {
-            best = i;
-            length = n;
-        }
-    }
-    return best;
-}
-
-static void list_inputs(const struct data_set *set, char *names, size_t room)
-{
-    size_t used = 0;
-    *names = '\0';
-    for (int i = 0; i < set->n && used < room - 80; i++)
-        used += (size_t)snprintf(names + used, room - used, "%s'%.60s'", i ? ", " : "", set->inputs[i].name);
-}
 
 /* -- Reading ------------------------------------------------------------------------------------------ */
 
@@ -79,7 +56,8 @@ static int read_named(const struct options *o, struct data_set *set, int i, cons
 }
 
 /* FILE: every input that it has something for. The options are for all of them, those of floats for floats. */
-static int read_archive(const struct options *o, struct data_set *set, const struct data_words *w)
+static int read_archive(const struct options *o, struct data_set *set, const struct data_words *w,
+                        const struct data_words *all, int n)
 {
     int code = EXIT_FINE;
 
@@ -88,8 +66,8 @@ static int read_archive(const struct options *o, struct data_set *set, const str
         struct data_options own;
         struct data_request q = request_of(set, w, i, false, &own);
         bool found;
-        q.given = o->given[OPT_data].at;
-        q.ngiven = o->given[OPT_data].n;
+        q.words = all;
+        q.nwords = n;
         if (!own.table)
             return tool_error(o, EXIT_ENVIRONMENT, "no memory");
         if (!tcc_is_float((enum tcc_dtype)set->inputs[i].dtype)) {
@@ -137,20 +115,21 @@ static int find_reader(const struct options *o, const struct data_words *w, int 
     return reader;
 }
 
-/* One argument of --data, whose words are of input i, or -1: of all. */
-static int read_words(const struct options *o, struct data_set *set, int i, const struct data_words *w,
+/* Argument k of n. */
+static int read_words(const struct options *o, struct data_set *set, const struct data_words *all, int n, int k,
                       const char *given)
 {
+    const struct data_words *w = &all[k];
     int code, reader = find_reader(o, w, &code);
 
     if (code == EXIT_FINE)
         code = data_words_check(o, w, reader, given);
     if (code != EXIT_FINE)
         return code;
-    if (i < 0 && !data_reader_feeds_all(reader))
+    if (w->input < 0 && !data_reader_feeds_all(reader))
         return tool_error(o, EXIT_DATA, "%s: not an archive that may feed all inputs; say which one it is for: NAME=%s",
                           w->path, w->path);
-    return i < 0 ? read_archive(o, set, w) : read_named(o, set, i, w, given);
+    return w->input < 0 ? read_archive(o, set, w, all, n) : read_named(o, set, w->input, w, given);
 }
 
 /* -- Checks --------------------------------------------------------------------------------------------- */
@@ -222,7 +201,7 @@ static int check_array(const struct options *o, struct data_set *set, int i)
                           "input '%s' is not a tensor with an axis of samples: it cannot be read from data files",
                           info->name);
     if (!has_data(a)) {
-        list_inputs(set, names, sizeof names);
+        data_list_inputs(set->inputs, set->n, names, sizeof names);
         return tool_error(o, EXIT_DATA,
                           "input '%s' has no data; the step reads %s: --data FILE.npz with arrays of these names, or "
                           "--data NAME=FILE",
@@ -280,27 +259,15 @@ static int check_samples(const struct options *o, struct data_set *set)
 int data_set_open(const struct options *o, enum option_id id, const struct tccrt_value_info *inputs, const int *axes,
                   int n, struct data_tables *tables, struct data_set *set)
 {
-    int code = EXIT_FINE;
     *set = (struct data_set){
         .n = n, .inputs = inputs, .axes = axes, .tables = tables, .arrays = calloc((size_t)n + 1, sizeof *set->arrays)};
     if (!set->arrays)
         return tool_error(o, EXIT_ENVIRONMENT, "no memory");
-    for (int k = 0; k < o->given[id].n && code == EXIT_FINE; k++) {
-        const char *text = o->given[id].at[k];
-        bool file = access(text, F_OK) == 0;
-        int i = file ? -1 : input_of(set, text);
-        if (i < 0 && !file && strchr(text, '=') && strcspn(text, ",") > strcspn(text, "=")) {
-            char names[512];
-            list_inputs(set, names, sizeof names);
-            code = usage_error(o, "%s: the step has no input of that name, and there is no such file; it reads %s",
-                               text, names);
-        } else {
-            struct data_words w;
-            code = data_words_read(o, i < 0 ? text : text + strlen(inputs[i].name) + 1, text, &w);
-            code = code == EXIT_FINE ? read_words(o, set, i, &w, text) : code;
-            free(w.text);
-        }
-    }
+    struct data_words *words;
+    int nwords = o->given[id].n, code = data_words_all(o, id, inputs, n, &words);
+    for (int k = 0; k < nwords && code == EXIT_FINE; k++)
+        code = read_words(o, set, words, nwords, k, o->given[id].at[k]);
+    data_words_free(words, nwords);
     for (int i = 0; i < n && code == EXIT_FINE; i++)
         code = check_array(o, set, i);
     return code == EXIT_FINE ? check_samples(o, set) : code;

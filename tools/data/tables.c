@@ -6,10 +6,10 @@
  * them instead of looking again: a row's values then depend on that row alone, never on the rows beside it.
  *
  * The text has a line an item, a word and what it is about: input NAME begins an input; then read TYPE, scale X, mean
- * X..., std X..., missing TEXT, tokens bytes|DIGEST FILE, row LENGTH PAD, picture H W RESIZE; numbers MEAN NAME, dates
- * MEAN NAME and categories NAME for each column in its order (MEAN "-": it had no number; categories of text have no
- * classes); class NAME for each category of the column before, encode WORD+WORD for what becomes of it (encode.c), by
- * SUBTRACT DIVIDE for each scale. Bytes that would break lines or JSON are written \xHH.
+ * X..., std X..., missing TEXT, tokens bytes|DIGEST FILE, row LENGTH PAD [FORM], picture H W RESIZE; numbers MEAN NAME,
+ * dates MEAN NAME and categories NAME for each column in its order (MEAN "-": it had no number; categories of text have
+ * no classes); class NAME for each category of the column before, encode WORD+WORD for what becomes of it (encode.c),
+ * by SUBTRACT DIVIDE for each scale. Bytes that would break lines or JSON are written \xHH.
  */
 #include "tools/data/data_int.h"
 
@@ -269,7 +269,7 @@ bool data_table_tokens(const char *path, struct data_table *t, const char *diges
     return false;
 }
 
-bool data_table_row(const char *path, struct data_table *t, const int64_t is[2], char *error)
+bool data_table_row(const char *path, struct data_table *t, const int64_t is[3], char *error)
 {
     if (!t->closed && !t->row[0])
         memcpy(t->row, is, sizeof t->row);
@@ -277,9 +277,10 @@ bool data_table_row(const char *path, struct data_table *t, const int64_t is[2],
         return true;
     return put_error(error,
                      "%s: input '%s': training's rows were of %lld tokens, filled up with %lld (%s), these would be "
-                     "of %lld with %lld: leave length= and pad= out",
+                     "of %lld with %lld%s",
                      path, t->input, (long long)t->row[0], (long long)t->row[1], t->from ? t->from : "its data",
-                     (long long)is[0], (long long)is[1]);
+                     (long long)is[0], (long long)is[1],
+                     is[2] == t->row[2] ? ": leave length= and pad= out" : ", by another as=: leave it out");
 }
 
 void data_table_size(const struct data_table *t, struct data_options *own)
@@ -376,7 +377,8 @@ char *data_tables_text(const struct data_tables *all)
         if (t->tokens)
             put(f, "tokens", t->tokens);
         if (t->row[0])
-            fprintf(f, "row %lld %lld\n", (long long)t->row[0], (long long)t->row[1]);
+            fprintf(f, t->row[2] ? "row %lld %lld %lld\n" : "row %lld %lld\n", (long long)t->row[0],
+                    (long long)t->row[1], (long long)t->row[2]);
         if (t->picture[0])
             fprintf(f, "picture %lld %lld %lld\n", (long long)t->picture[0], (long long)t->picture[1],
                     (long long)t->picture[2]);
@@ -505,7 +507,8 @@ static bool take_line(struct data_tables *all, struct data_table **t, const char
     if (!strcmp(word, "picture"))
         return take_counts(rest, (*t)->picture, 3, 1, INT64_MAX);
     if (!strcmp(word, "row"))
-        return take_counts(rest, (*t)->row, 2, 0, UINT32_MAX);
+        return take_counts(rest, (*t)->row, strchr(rest, ' ') && strchr(strchr(rest, ' ') + 1, ' ') ? 3 : 2, 0,
+                           UINT32_MAX);
     return !strcmp(word, "scale")        ? take_scale(*t, rest)
            : !strcmp(word, "mean")       ? take_numbers(rest, &(*t)->means, false)
            : !strcmp(word, "std")        ? take_numbers(rest, &(*t)->stds, true)

@@ -2,7 +2,8 @@
 /*
  * The words of --data: [READER:]FILE[:NAME][,KEY=VALUE]..., by the tables readers.def and options.def. An existing
  * file's name may hold commas and colons; the longest part that is a file's name is it. In a value a backslash takes
- * the next character as it is.
+ * the next character as it is; in a list of names its separators, too. An argument that names
+ * an existing file is that file; else the longest name of an input followed by '=' is the input that it is for.
  */
 #include "tools/data/data_int.h"
 
@@ -12,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum option_form { FORM_COUNT, FORM_NUMBER, FORM_NUMBERS, FORM_TYPE, FORM_TEXT, FORM_WORDS };
+enum option_form { FORM_COUNT, FORM_NUMBER, FORM_NUMBERS, FORM_TYPE, FORM_TEXT, FORM_WORDS, FORM_LIST };
 
 static const struct key {
     const char *key;
@@ -92,6 +93,7 @@ static bool read_value(const struct key *k, const char *value, struct data_optio
     case FORM_TYPE:
         o->dtype = tcc_dtype_by_name(value);
         return o->dtype != TCC_NONE && o->dtype != TCC_STRING && tcc_dtype_class(o->dtype) != TCC_CLASS_COMPLEX;
+    case FORM_LIST:
     case FORM_TEXT: *(const char **)field = value; return *value != 0;
     case FORM_WORDS: return read_augments(value, field);
     case FORM_NUMBERS: return read_numbers(value, field != &o->stds, field);
@@ -109,14 +111,17 @@ static bool read_value(const struct key *k, const char *value, struct data_optio
     return d >= (double)k->least && d <= 1e15 && d == (double)(int64_t)d;
 }
 
-/* Takes backslashes off, up to a comma that has none, and ends the text there; what follows, or NULL. */
-static char *cut_value(char *text)
+/* Takes backslashes off (of a list those before commas alone), up to a comma that has none, and ends the text there;
+ * what follows, or NULL. */
+static char *cut_value(char *text, bool list)
 {
     char *to = text;
 
     for (; *text && *text != ','; text++) {
-        if (*text == '\\' && text[1])
+        if (*text == '\\' && text[1] && (!list || text[1] == ','))
             text++;
+        else if (*text == '\\' && text[1])
+            *to++ = *text++;
         *to++ = *text;
     }
     char *next = *text ? text + 1 : NULL;
@@ -130,6 +135,30 @@ static const struct key *find_key(const char *text, size_t n)
         if (strlen(keys[i].key) == n && !strncmp(keys[i].key, text, n))
             return &keys[i];
     return NULL;
+}
+
+/* -- Lists of names --------------------------------------------------------------------------------------------- */
+
+size_t data_item(const char *s, const char *ends)
+{
+    const char *from = s;
+
+    for (; *s && !strchr(ends, *s); s++)
+        s += *s == '\\' && s[1];
+    return (size_t)(s - from);
+}
+
+const char *data_item_behind(const char *s, const char *ends, const char *name, size_t n)
+{
+    for (size_t i = 0; i < n; i++, s++) {
+        if (*s == '\\' && s[1])
+            s++;
+        else if (!*s || strchr(ends, *s))
+            return NULL;
+        if (*s != name[i])
+            return NULL;
+    }
+    return s;
 }
 
 /* -- Names of files --------------------------------------------------------------------------------------------- */
@@ -212,7 +241,7 @@ static int bad_option(const struct options *o, const char *given, const char *ba
 
 int data_words_read(const struct options *o, const char *text, const char *given, struct data_words *words)
 {
-    *words = (struct data_words){.text = strdup(text), .reader = -1, .o = {.scale = 1}};
+    *words = (struct data_words){.text = strdup(text), .input = -1, .reader = -1, .o = {.scale = 1, .pad = -1}};
     char *path = words->text;
 
     if (!path)
@@ -228,7 +257,7 @@ int data_words_read(const struct options *o, const char *text, const char *given
         char *at = next, bad[64], *value = at + strcspn(at, ",=");
         const struct key *k = *value == '=' ? find_key(at, (size_t)(value - at)) : NULL;
         snprintf(bad, sizeof bad, "%.*s", (int)strcspn(at, ","), at);
-        next = cut_value(*value == '=' ? value + 1 : at);
+        next = cut_value(*value == '=' ? value + 1 : at, k && k->form == FORM_LIST);
         if (!k || !read_value(k, value + 1, &words->o))
             return bad_option(o, given, bad);
     }
@@ -242,12 +271,69 @@ int data_words_read(const struct options *o, const char *text, const char *given
     return EXIT_FINE;
 }
 
+/* The input that the argument names, as NAME=; -1: none. */
+static int input_of(const struct tccrt_value_info *inputs, int n, const char *text)
+{
+    int best = -1;
+    size_t longest = 0;
+
+    for (int i = 0; i < n; i++) {
+        size_t length = strlen(inputs[i].name);
+        if (strncmp(text, inputs[i].name, length) == 0 && text[length] == '=' && (best < 0 || length > longest)) {
+            best = i;
+            longest = length;
+        }
+    }
+    return best;
+}
+
+void data_list_inputs(const struct tccrt_value_info *inputs, int n, char *to, size_t room)
+{
+    size_t used = 0;
+
+    *to = '\0';
+    for (int i = 0; i < n && used < room - 80; i++)
+        used += (size_t)snprintf(to + used, room - used, "%s'%.60s'", i ? ", " : "", inputs[i].name);
+}
+
+int data_words_all(const struct options *o, enum option_id id, const struct tccrt_value_info *inputs, int n,
+                   struct data_words **all)
+{
+    int count = o->given[id].n, code = EXIT_FINE;
+    struct data_words *list = *all = calloc((size_t)count + 1, sizeof *list);
+
+    if (!list)
+        return tool_error(o, EXIT_ENVIRONMENT, "no memory");
+    for (int k = 0; k < count && code == EXIT_FINE; k++) {
+        const char *text = o->given[id].at[k];
+        bool file = access(text, F_OK) == 0;
+        int i = file ? -1 : input_of(inputs, n, text);
+        if (i < 0 && !file && strchr(text, '=') && strcspn(text, ",") > strcspn(text, "=")) {
+            char names[512];
+            data_list_inputs(inputs, n, names, sizeof names);
+            return usage_error(o, "%s: the step has no input of that name, and there is no such file; it reads %s",
+                               text, names);
+        }
+        code = data_words_read(o, i < 0 ? text : text + strlen(inputs[i].name) + 1, text, &list[k]);
+        list[k].input = i;
+    }
+    return code;
+}
+
+void data_words_free(struct data_words *all, int n)
+{
+    for (int k = 0; all && k < n; k++)
+        free(all[k].text);
+    free(all);
+}
+
 static bool is_given(const struct key *k, const struct data_options *o)
 {
-    static const struct data_options none = {.scale = 1};
+    static const struct data_options none = {.scale = 1, .pad = -1};
     static const size_t sizes[] = {
         [FORM_COUNT] = sizeof(int64_t),       [FORM_NUMBER] = sizeof(double), [FORM_NUMBERS] = sizeof(int),
-        [FORM_TYPE] = sizeof(enum tcc_dtype), [FORM_TEXT] = sizeof(char *),   [FORM_WORDS] = sizeof(unsigned)};
+        [FORM_TYPE] = sizeof(enum tcc_dtype), [FORM_TEXT] = sizeof(char *),   [FORM_WORDS] = sizeof(unsigned),
+        [FORM_LIST] = sizeof(char *)};
 
     return memcmp((const char *)o + k->field, (const char *)&none + k->field, sizes[k->form]) != 0;
 }

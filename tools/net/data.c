@@ -10,13 +10,13 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { PICTURE = 224, CHUNK = 4096, MOST_TOKENS = 1 << 24 };
 
 struct peek {
     const struct options *o;
     struct tccrt_value_info infos[2]; /* input, target */
+    struct data_words *words;         /* of all arguments of --data */
     struct data_tables tables;
     char error[ERROR_SIZE]; /* of the last try */
     int code;               /* of what was told already */
@@ -33,8 +33,8 @@ static void look(struct peek *p, int i, const struct data_words *w, bool named, 
                              .named = named,
                              .ninputs = 2,
                              .inputs = p->infos,
-                             .given = p->o->given[OPT_data].at,
-                             .ngiven = p->o->given[OPT_data].n};
+                             .words = p->words,
+                             .nwords = p->o->given[OPT_data].n};
     own.table = data_table_of(&p->tables, p->infos[i].name);
     if (!tcc_is_float((enum tcc_dtype)p->infos[i].dtype)) {
         own.scaled = false;
@@ -50,32 +50,16 @@ static void look(struct peek *p, int i, const struct data_words *w, bool named, 
         *found = false;
 }
 
-/* Does the argument say NAME=? */
-static bool is_for(const char *text, const char *name)
-{
-    size_t n = strlen(name);
-
-    return !strncmp(text, name, n) && text[n] == '=' && access(text, F_OK) != 0;
-}
-
 /* The array for input i as infos[i] stands: of what names it, if anything does, else of what names no input. */
 static bool try_read(struct peek *p, int i, struct data_array *out)
 {
-    const char *name = p->infos[i].name;
     bool found = false, asked = false;
 
     for (int k = 0; k < p->o->given[OPT_data].n; k++)
-        asked |= is_for(p->o->given[OPT_data].at[k], name);
-    for (int k = 0; k < p->o->given[OPT_data].n && !found && p->code == EXIT_FINE; k++) {
-        const char *text = p->o->given[OPT_data].at[k];
-        struct data_words w;
-        if (asked ? !is_for(text, name) : is_for(text, p->infos[!i].name))
-            continue;
-        p->code = data_words_read(p->o, asked ? text + strlen(name) + 1 : text, text, &w);
-        if (p->code == EXIT_FINE)
-            look(p, i, &w, asked, out, &found);
-        free(w.text);
-    }
+        asked |= p->words[k].input == i;
+    for (int k = 0; k < p->o->given[OPT_data].n && !found; k++)
+        if (p->words[k].input == (asked ? i : -1))
+            look(p, i, &p->words[k], asked, out, &found);
     return found;
 }
 
@@ -218,7 +202,7 @@ static bool echoes(const struct peek *p)
     const struct data_table *t = data_table_find(&p->tables, "target");
 
     for (int k = 0; k < p->o->given[OPT_data].n; k++)
-        if (!strncmp(p->o->given[OPT_data].at[k], "target=", 7) || !strncmp(p->o->given[OPT_data].at[k], "input=", 6))
+        if (p->words[k].input >= 0)
             return false;
     return t && t->ncolumns > 0 && *t->columns[0].name && strcmp(t->columns[0].name, "target") != 0;
 }
@@ -274,7 +258,9 @@ int net_data_read(const struct options *o, const struct net_spec *spec, struct n
         (struct tccrt_value_info){.kind = TCC_OBJ_TENSOR, .dtype = TCC_I64, .rank = 1, .dims = {-1}};
     p.infos[0].name = "input";
     p.infos[1].name = "target";
-    int code = input_of(&p, spec, d, &input);
+    int code = data_words_all(o, OPT_data, p.infos, 2, &p.words);
+    if (code == EXIT_FINE)
+        code = input_of(&p, spec, d, &input);
     if (code == EXIT_FINE && d->tokens) {
         d->vocabulary = spec->vocabulary ? spec->vocabulary : vocabulary_of(&p);
         code = d->vocabulary ? EXIT_FINE : count_classes(&p, 0, &input, &d->vocabulary);
@@ -287,5 +273,6 @@ int net_data_read(const struct options *o, const struct net_spec *spec, struct n
     else if (code == EXIT_FINE && d->each && d->tokens && !spec->vocabulary && d->classes > d->vocabulary)
         d->vocabulary = d->classes;
     data_tables_free(&p.tables);
+    data_words_free(p.words, o->given[OPT_data].n);
     return code;
 }

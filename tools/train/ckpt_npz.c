@@ -10,7 +10,7 @@
 static bool take_array(const char *path, struct tensors *t, char *error)
 {
     static const struct tccrt_value_info any;
-    static const struct data_options none = {.scale = 1, .axis = -1};
+    static const struct data_options none = {.scale = 1, .axis = -1, .pad = -1};
     struct data_array *a = &t->arrays[t->n];
     bool found;
 

@@ -13,6 +13,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/safe.h"
@@ -36,7 +37,9 @@ const char *predict_sample(const struct predictions *p, int64_t sample, char *to
 
 bool predict_pads(const struct predictions *p, int64_t row)
 {
-    return row % p->tokens >= p->used[row / p->tokens];
+    int64_t at = row % p->tokens, used = p->used[row / p->tokens];
+
+    return p->pads_left ? at < p->tokens - used : at >= used;
 }
 
 const char *predict_class(const struct predicted *x, char *to)
@@ -215,7 +218,8 @@ static int text_of(const struct run_results *r, int64_t tokens)
     for (int i = 0; i < r->data->n; i++) {
         const struct data_table *t = data_table_find(r->tables, r->data->inputs[i].name);
 
-        if (t && t->row[0] == tokens && tcc_is_int((enum tcc_dtype)r->data->inputs[i].dtype))
+        if (t && t->row[0] == tokens && (t->row[2] & TEXT_WHAT) == TEXT_TOKENS &&
+            tcc_is_int((enum tcc_dtype)r->data->inputs[i].dtype))
             return i;
     }
     return -1;
@@ -234,13 +238,16 @@ static int find_padding(struct predictions *p)
                    ? EXIT_FINE
                    : tool_error(p->o, EXIT_ENVIRONMENT, "no memory");
 
+    p->pads_left = table && table->row[2] & TEXT_PADS_LEFT;
     for (int64_t s = 0; code == EXIT_FINE && s < p->samples; s++) {
         struct data_fill f = {.set = p->results->data, .n = 1, .rows = &s};
         int64_t n = p->tokens;
 
         if (input && !data_fill(&f, text, row, error))
             code = tool_error(p->o, EXIT_DATA, "%s", error);
-        while (table && n > 1 && (int64_t)tcc_load_f64(type, row + (size_t)(n - 1) * size) == table->row[1])
+        while (table && n > 1 &&
+               (int64_t)tcc_load_f64(type, row + (size_t)(p->pads_left ? p->tokens - n : n - 1) * size) ==
+                   table->row[1])
             n--;
         p->used[s] = n;
     }
@@ -407,11 +414,21 @@ static int tell(void *user, const struct run_results *r)
     return code;
 }
 
-/* STEP.so, or a checkpoint, beside whose file lies .step.so. */
-static int find_files(const struct options *o, char *artifact, const char **load)
+/* STEP.so, or a checkpoint, beside whose file lies .step.so; of a folder it is the last one, which is written into
+ * last[PATH_MAX]. */
+static int find_files(const struct options *o, char *artifact, char *last, const char **load)
 {
-    const char *given = o->words[1], *slash = strrchr(given, '/'), *dot = strrchr(given, '.');
+    const char *given = o->words[1];
+    struct stat st;
 
+    if (stat(given, &st) == 0 && S_ISDIR(st.st_mode)) {
+        size_t n = strlen(given);
+        while (n > 1 && given[n - 1] == '/')
+            n--;
+        snprintf(last, PATH_MAX, "%.*s/last.safetensors", (int)n, given);
+        given = last;
+    }
+    const char *slash = strrchr(given, '/'), *dot = strrchr(given, '.');
     *load = option_text(o, OPT_load, NULL);
     if (!dot || strcmp(dot, ".safetensors")) {
         snprintf(artifact, PATH_MAX, "%s", given);
@@ -474,7 +491,7 @@ static int predict_with(const struct options *o, const char *path, const char *l
 int predict_run(const struct options *o)
 {
     struct predicting g = {.o = o, .top = 1};
-    char path[PATH_MAX];
+    char path[PATH_MAX], last[PATH_MAX];
     const char *load;
 
     if (o->nwords != 2)
@@ -485,6 +502,6 @@ int predict_run(const struct options *o)
         return usage_error(o, "--format=%s: expected csv, jsonl or html", option_text(o, OPT_predict_format, ""));
     if (!option_set(o, OPT_data))
         return usage_error(o, "predict: no data: --data FILE");
-    int code = find_files(o, path, &load);
+    int code = find_files(o, path, last, &load);
     return code == EXIT_FINE ? predict_with(o, path, load, &g) : code;
 }

@@ -15,6 +15,7 @@ struct predictions {
     bool sigmoid;                /* the loss's: each number becomes a probability by itself */
     int64_t samples, tokens;     /* rows of a sample: one, or one a token */
     int64_t *used;               /* [samples]: rows that are not of padding */
+    bool pads_left;              /* which lies before them */
     int each;                    /* of a row */
     struct predicted *at;        /* [samples * tokens, each] */
     const struct data_table *target;     /* what training had for it; NULL: not known, or of other numbers */

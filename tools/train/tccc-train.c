@@ -19,13 +19,16 @@ static void on_signal(int number)
     stop_signal = number;
 }
 
-/* The first Ctrl-C ends training after the step that runs; the second one ends the process. */
+/* The first Ctrl-C ends training after the step that runs; the second one ends the process. So does a terminal that
+ * goes away, but for a run that nohup has told to live on. */
 static void catch_signals(void)
 {
-    struct sigaction stop = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+    struct sigaction stop = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND}, had;
 
     sigaction(SIGINT, &stop, NULL);
     sigaction(SIGTERM, &stop, NULL);
+    if (sigaction(SIGHUP, NULL, &had) == 0 && had.sa_handler != SIG_IGN)
+        sigaction(SIGHUP, &stop, NULL);
 }
 
 /* -- The artifact ----------------------------------------------------------------------------------------- */
