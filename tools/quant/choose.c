@@ -64,7 +64,7 @@ static int check_patterns(const struct quant *q, enum option_id id)
         while (i < q->nnodes && fnmatch(pattern, q->nodes[i].name, 0) && fnmatch(pattern, q->nodes[i].op, 0))
             i++;
         if (i == q->nnodes)
-            return tool_error(q->o, EXIT_DATA, "--%s=%s: no node of %s has such a name or kind",
+            return tool_error(q->o, EXIT_DATA, "%s%s=%s: no node of %s has such a name or kind", quant_option(q),
                               option_table[id].long_name, pattern, quant_shown(q));
     }
     return EXIT_FINE;

@@ -98,7 +98,8 @@ static int check_ranges(const struct quant *q)
 {
     for (int i = 0; i < q->nvalues; i++)
         if (q->values[i].fed && q->values[i].hist && !q->values[i].hist->count)
-            return tool_error(q->o, EXIT_DATA, "--data: no sample has a finite value of '%s'", q->values[i].name);
+            return tool_error(q->o, EXIT_DATA, "%sdata: no sample has a finite value of '%s'", quant_option(q),
+                              q->values[i].name);
     return EXIT_FINE;
 }
 

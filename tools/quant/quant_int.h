@@ -103,6 +103,8 @@ struct quant {
     const struct tensors *trained;    /* --trained; NULL: none */
     int trained_bits;
 };
+/* What stands before an option's name in messages: a word of tccc's --quantize has no dashes. */
+static inline const char *quant_option(const struct quant *q) { return q->called ? "--quantize: " : "--"; }
 /* The model as the user named it: `path` may be a temporary file. */
 static inline const char *quant_shown(const struct quant *q)
 {

@@ -51,7 +51,7 @@ enum { AXIS_OPSET = 13 };
 
 /* -- Settings ------------------------------------------------------------------------------------------------- */
 
-static int word_of(const struct options *o, enum option_id id, const struct word *list, const char *text, size_t n)
+static int word_of(const struct quant *q, enum option_id id, const struct word *list, const char *text, size_t n)
 {
     char known[256] = "";
 
@@ -61,8 +61,14 @@ static int word_of(const struct options *o, enum option_id id, const struct word
         size_t used = strlen(known);
         snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", list[i].name);
     }
-    usage_error(o, "--%s=%s: expected one of %s", option_table[id].long_name, text, known);
+    usage_error(q->o, "%s%s=%s: expected one of %s", quant_option(q), option_table[id].long_name, text, known);
     return -1;
+}
+
+/* What stands before a mode's name in messages. */
+static const char *mode_word(const struct quant *q)
+{
+    return q->called ? "mode " : "--mode=";
 }
 
 /* smooth[:A]: ranges are those of all values, of what has been smoothed. */
@@ -74,7 +80,7 @@ static int read_smooth(struct quant *q, const char *text)
     q->method = METHOD_MINMAX;
     q->smooth = colon ? strtod(colon + 1, &end) : 0.5;
     if (colon && (end == colon + 1 || *end || !(q->smooth > 0 && q->smooth <= 1)))
-        return usage_error(q->o, "--method=%s: expected smooth:A, with A above 0 and at most 1", text);
+        return usage_error(q->o, "%smethod=%s: expected smooth:A, with A above 0 and at most 1", quant_option(q), text);
     return EXIT_FINE;
 }
 
@@ -87,11 +93,12 @@ static int read_method(struct quant *q)
     q->percentile = 99.99;
     if (!text)
         return EXIT_FINE;
-    int method = word_of(q->o, OPT_quant_method, methods, text, strcspn(text, ":"));
+    int method = word_of(q, OPT_quant_method, methods, text, strcspn(text, ":"));
     if (method < 0)
         return EXIT_USAGE;
     if (!(rules[q->mode].methods >> method & 1))
-        return usage_error(q->o, "--method=%s: not one of --mode=%s", text, modes[q->mode].name);
+        return usage_error(q->o, "%smethod=%s: not one of %s%s", quant_option(q), text, mode_word(q),
+                           modes[q->mode].name);
     q->method = (enum quant_method)method;
     if (method == METHOD_SMOOTH)
         return read_smooth(q, text);
@@ -99,7 +106,8 @@ static int read_method(struct quant *q)
         return EXIT_FINE;
     q->percentile = strtod(strchr(text, ':') + 1, &end);
     if (method != METHOD_PERCENTILE || *end || !(q->percentile > 50 && q->percentile <= 100))
-        return usage_error(q->o, "--method=%s: expected percentile:P, with P above 50 and at most 100", text);
+        return usage_error(q->o, "%smethod=%s: expected percentile:P, with P above 50 and at most 100", quant_option(q),
+                           text);
     return EXIT_FINE;
 }
 
@@ -113,7 +121,7 @@ static int read_drop(struct quant *q)
         return EXIT_FINE;
     q->max_drop = strtod(text, &end) / (end && *end == '%' ? 100 : 1);
     if (end == text || strcmp(*end == '%' ? end + 1 : end, "") || !(q->max_drop >= 0 && q->max_drop < 1))
-        return usage_error(q->o, "--max-drop=%s: expected a share, as 0.5%% or 0.005", text);
+        return usage_error(q->o, "%smax-drop=%s: expected a share, as 0.5%% or 0.005", quant_option(q), text);
     return EXIT_FINE;
 }
 
@@ -121,7 +129,7 @@ static int read_settings(struct quant *q)
 {
     const struct options *o = q->o;
     const char *mode = option_text(o, OPT_quant_mode, "static-int8"), *format = option_text(o, OPT_quant_format, NULL);
-    int value = word_of(o, OPT_quant_mode, modes, mode, strlen(mode)), code;
+    int value = word_of(q, OPT_quant_mode, modes, mode, strlen(mode)), code;
 
     static const enum option_id without[] = {OPT_quant_mode, OPT_quant_method, OPT_max_drop, OPT_bias_correction,
                                              OPT_data};
@@ -129,8 +137,8 @@ static int read_settings(struct quant *q)
         return EXIT_USAGE;
     for (size_t i = 0; option_set(o, OPT_trained) && i < sizeof without / sizeof *without; i++)
         if (option_set(o, without[i]))
-            return usage_error(o, "--trained and --%s exclude each other: the checkpoint has all steps",
-                               option_table[without[i]].long_name);
+            return usage_error(o, "%strained and %s%s exclude each other: the checkpoint has all steps",
+                               quant_option(q), q->called ? "" : "--", option_table[without[i]].long_name);
     q->mode = (enum quant_mode)value;
     q->group = 32;
     if ((code = read_method(q)) != EXIT_FINE || (code = read_drop(q)) != EXIT_FINE)
@@ -138,19 +146,23 @@ static int read_settings(struct quant *q)
     if (!option_int(o, OPT_quant_group, 16, 256, &q->group))
         return EXIT_USAGE;
     if (q->group & (q->group - 1))
-        return usage_error(o, "--group=%lld: expected 16, 32, 64, 128 or 256", (long long)q->group);
+        return usage_error(o, "%sgroup=%lld: expected 16, 32, 64, 128 or 256", quant_option(q), (long long)q->group);
     if (format && strcmp(format, "matmulnbits") && strcmp(format, "qdq"))
-        return usage_error(o, "--format=%s: expected matmulnbits or qdq", format);
+        return usage_error(o, "%sformat=%s: expected matmulnbits or qdq", quant_option(q), format);
     if ((format || option_set(o, OPT_quant_group)) && q->mode != QUANT_WEIGHT4)
-        return usage_error(o, "--%s requires --mode=weight-int4", format ? "format" : "group");
+        return usage_error(o, "%s%s requires %sweight-int4", quant_option(q), format ? "format" : "group",
+                           mode_word(q));
     q->corrects = option_set(o, OPT_bias_correction);
     if (q->corrects && q->mode != QUANT_STATIC)
-        return usage_error(o, "--bias-correction requires --mode=static-int8");
+        return usage_error(o, "%sbias-correction requires %sstatic-int8", quant_option(q), mode_word(q));
     q->qdq = format && !strcmp(format, "qdq");
     bool needs =
         (rules[q->mode].data && !option_set(o, OPT_trained)) || q->method == METHOD_GPTQ || q->method == METHOD_AWQ;
     if (!option_set(o, OPT_data) && (needs || (option_set(o, OPT_max_drop) && !option_set(o, OPT_eval_data))))
-        return usage_error(o, "no data: --data FILE.npz, or --data NAME=FILE for each input of the model");
+        return usage_error(
+            o, "no data: %s",
+            q->called ? "data=FILE.npz behind the mode of --quantize, or data=NAME=FILE for each input of the model"
+                      : "--data FILE.npz, or --data NAME=FILE for each input of the model");
     if (!option_set(o, OPT_output))
         return usage_error(o, "no output: -o FILE.onnx");
     return EXIT_FINE;

@@ -76,6 +76,6 @@ int quant_search(struct quant *q, const char *path, const struct quant_classes *
         high = fine ? middle : high;
     }
     if (code == EXIT_FINE && !quant_chosen(q))
-        return tool_error(q->o, EXIT_DATA, "--max-drop: no node can be quantised within it");
+        return tool_error(q->o, EXIT_DATA, "%smax-drop: no node can be quantised within it", quant_option(q));
     return code;
 }
