@@ -8,7 +8,8 @@ Data are those of packages: scikit-learn's digits and photographs; Debian's r-cr
 wngerman, witalian, wspanish (words), fortunes (text), asterisk-core-sounds-{en,es,fr,it}-wav (voices), below --root where they are unpacked elsewhere. Most networks are
 trained by tccc-train --net, those that it does not build by PyTorch (torchvision), some minutes in all; what is trained already in DIR stays. A third of the samples is
 never trained with, and is what the table tells of: percent right in float32; what is lost in 8 bits by `tccc-quantize`, by it with --max-drop=0.5% (where classes are
-told, of samples trained with) and by ONNX Runtime (per channel; its defaults otherwise). Both are given the same 500 samples. `off` is how far tccc's and ONNX Runtime's
+told, of samples trained with) and by ONNX Runtime (per channel; its defaults otherwise). Both are given the same 500 samples. A comment beside each row says how far
+ranges of all values and those of the least squared error take outputs from float32's. `off` is how far tccc's and ONNX Runtime's
 outputs of tccc's file lie apart, the root of the mean square beside that of the outputs.
 """
 import argparse
@@ -252,8 +253,8 @@ def train(name, path, data):
 # -- 8 and 4 bits --------------------------------------------------------------------------------------------------------------------------------------------------------
 
 
-def by_tccc(model, path):
-    run("tccc-run", model, "--data", f"{path}/unseen.npz", "--batch-size=100", "--threads=1", "-o", f"{path}/out.npz")
+def by_tccc(model, path, data="unseen"):
+    run("tccc-run", model, "--data", f"{path}/{data}.npz", "--batch-size=100", "--threads=1", "-o", f"{path}/out.npz")
     return next(iter(np.load(f"{path}/out.npz").values()))
 
 
@@ -297,6 +298,17 @@ def four_bits(path, y):
     print("# perplexity of %s: float32 %.4f, 4 bits to the nearest %.4f, GPTQ %.4f, AWQ %.4f" % (path, *told), flush=True)
 
 
+def ranges(name, path):
+    """Outputs beside their error, in dB, of the samples of calibration and of unseen ones."""
+    told = []
+    for method in "minmax", "mse":
+        run("tccc-quantize", f"{path}/model.onnx", "--data", f"{path}/few.npz", f"--method={method}", "-o", f"{path}/{method}.onnx")
+        for data in "few", "unseen":
+            want = by_tccc(f"{path}/model.onnx", path, data).astype("d")
+            told.append(10 * np.log10(np.square(want).mean() / np.square(by_tccc(f"{path}/{method}.onnx", path, data) - want).mean()))
+    print("# %s, dB: minmax %.2f, %.2f; mse %.2f, %.2f" % (name, *told), flush=True)
+
+
 def row(name):
     path = os.path.join(a.folder, "".join(c if c.isalnum() else "_" for c in name))
     data = NETS[name][0]()
@@ -313,6 +325,7 @@ def row(name):
         run("tccc-quantize", f"{path}/model.onnx", "--data", f"{path}/few.npz", "--eval-data", f"{path}/few.npz", "--max-drop=0.5%", "-o", f"{path}/searched.onnx")
         lost[1] = plain - score(by_tccc(f"{path}/searched.onnx", path), y)
     print(f"| {name} | {len(y):,} | {plain:.2f} | " + " | ".join("" if v is None else f"{v:.2f}" for v in lost) + f" | {off:.1e} |", flush=True)
+    ranges(name, path)
     if name.startswith("text"):
         four_bits(path, y)
 

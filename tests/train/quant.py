@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-MODES = {"static": ["--mode=static-int8"], "mse": ["--mode=static-int8", "--method=mse"], "dynamic": ["--mode=dynamic-int8"],
+MODES = {"static": ["--mode=static-int8", "--method=minmax"], "mse": ["--mode=static-int8", "--method=mse"], "dynamic": ["--mode=dynamic-int8"],
          "weights8": ["--mode=weight-int8"], "weights4": ["--mode=weight-int4", "--group=16"], "gptq": ["--mode=weight-int4", "--group=16", "--method=gptq"],
          "linear4": ["--mode=weight-int4", "--group=16", "--format=qdq"]}
 

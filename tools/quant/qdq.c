@@ -4,7 +4,7 @@
  * integer kernels of them. Activations are u8 with one scale, weights i8 with a scale for each output, a bias i32 with
  * the product of both; or all of them float8. Weights alone: DequantizeLinear of i8.
  *
- * A convolution's result (behind a Relu or Clip) is quantised too, for all that read it, so that it can be written in
+ * A convolution's result, behind its activation, is quantised too, for all that read it, so that it can be written in
  * 8 bits; other values for quantised nodes alone.
  */
 #include "tools/quant/quant_int.h"
@@ -15,18 +15,38 @@
 
 #define FP8_MOST 448.0
 
-/* The value in whose place a convolution's result is quantised: it, or what a Relu makes of it alone. */
-static int result_of(const struct quant *q, const struct quant_node *n)
+static bool is_activation(const struct quant_node *n)
 {
-    int v = n->out[0];
+    static const char *const kinds[] = {"Relu",      "Clip", "LeakyRelu", "Elu",  "Sigmoid", "HardSigmoid",
+                                        "HardSwish", "Gelu", "Mish",      "Tanh", "Softplus"};
 
-    for (int i = 0; v >= 0 && !q->values[v].output && q->values[v].uses == 1 && i < q->nnodes; i++) {
-        const struct quant_node *next = &q->nodes[i];
-        if (next->nin && next->in[0] == v && next->nout == 1 &&
-            (!strcmp(next->op, "Relu") || !strcmp(next->op, "Clip")))
-            return next->out[0];
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+        if (!strcmp(n->op, kinds[k]))
+            return n->nin > 0 && n->nout == 1 && n->out[0] >= 0;
+    return false;
+}
+
+/* What an activation makes of v where nothing else reads it: a node, or v times what a node makes of it, as exporters
+ * write SiLU; v: there is none. */
+static int activated(const struct quant *q, int v)
+{
+    int made = -1, product = -1, by = -1;
+
+    if (q->values[v].output || q->values[v].captured || q->values[v].uses > 2)
+        return v;
+    for (int i = 0; i < q->nnodes; i++) {
+        const struct quant_node *n = &q->nodes[i];
+        if (n->nin && n->in[0] == v && is_activation(n))
+            made = n->out[0];
+        if (n->nin == 2 && !strcmp(n->op, "Mul") && (n->in[0] == v || n->in[1] == v)) {
+            product = n->out[0];
+            by = n->in[n->in[0] == v];
+        }
     }
-    return v;
+    if (made >= 0 && q->values[v].uses == 1)
+        return made;
+    return made >= 0 && by == made && q->values[made].uses == 1 && !q->values[made].output && product >= 0 ? product
+                                                                                                           : v;
 }
 
 void quant_want_static(struct quant *q, bool *whole)
@@ -38,7 +58,7 @@ void quant_want_static(struct quant *q, bool *whole)
         if (!quant_used(n))
             continue;
         q->values[n->in[0]].wanted = true;
-        int v = q->mode == QUANT_FP8 || q->trained || strcmp(n->op, "Conv") ? -1 : result_of(q, n);
+        int v = q->mode == QUANT_FP8 || q->trained || strcmp(n->op, "Conv") ? -1 : activated(q, n->out[0]);
         if (v < 0 || q->values[v].output || !q->values[v].uses)
             continue;
         q->values[v].wanted = true;

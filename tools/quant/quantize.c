@@ -38,7 +38,7 @@ static const struct {
     int opset;
     bool data;
 } rules[QUANT_NMODES] = {
-    [QUANT_STATIC] = {METHOD_MINMAX,
+    [QUANT_STATIC] = {METHOD_MSE,
                       1 << METHOD_MINMAX | 1 << METHOD_PERCENTILE | 1 << METHOD_ENTROPY | 1 << METHOD_MSE |
                           1 << METHOD_SMOOTH,
                       10, true},
