@@ -427,16 +427,15 @@ static void columns(struct cg *g, const struct em_tiles *t)
 
 /*
  * Vectors of columns that a tile takes at a time where it turns out to have one row, as batches that are left open
- * often do; 0: it goes the way of all others. With 16 registers a register tile of many rows has two vectors, and two
- * sums of a single row would wait for each other; multiply-adds read B where it lies, and all registers are sums.
+ * often do; 0: it goes the way of all others. A register tile of many rows has two vectors, and two sums of a single
+ * row would wait for each other; multiply-adds read B where it lies, and all registers are sums.
  */
 static int one_row_vectors(const struct cg *g)
 {
     const struct cpu_machine *m = em_cpu(g->e);
     const struct ct *c = &g->c;
-    if (m->registers != 16 || !m->emit.fma || c->depth > 1 || c->nrows != CT_DYN || c->ncols == CT_DYN || c->pack_a ||
-        c->pack_b || c->nguards || c->nrowguards || c->period || c->block >= 0 || c->columns != 1u << c->vec ||
-        c->live != c->ncols || g->by_passes)
+    if (!ct_b_in_place(m, c) || c->nrows != CT_DYN || c->ncols == CT_DYN || c->pack_a || c->nguards || c->nrowguards ||
+        c->period || c->block >= 0 || c->columns != 1u << c->vec || c->live != c->ncols || g->by_passes)
         return 0;
     int64_t tile = c->k->schedule.tile[c->vec];
     int cv = CPU_TILE_VECTORS;

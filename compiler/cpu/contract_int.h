@@ -175,6 +175,9 @@ bool ct_shared_rest(const struct ct *c, int mr);
  * taps? `step`, `row`: elements from one to the next. */
 bool ct_rows_share(int64_t step, int64_t row, int mr, int64_t steps);
 
+/* Can multiply-adds read B where it lies, so that the sums of few rows take all registers? */
+bool ct_b_in_place(const struct cpu_machine *m, const struct ct *c);
+
 /* Cycles of a step of the sum in a register tile of mr rows and cv vectors, about. */
 double ct_step_cost(const struct ct *c, int mr, int cv);
 /* For tests/bench: schedules the kernel with that register tile. Cycles, about, of a multiply-add of one row and one

@@ -58,19 +58,20 @@ void ct_choose_copies(const struct cpu_machine *m, struct ct *c)
 
 /* -- Register tile ------------------------------------------------------------------------------ */
 
-/* One row of 16 registers' machines: multiply-adds read B where it lies, and sums alone take registers. */
-static bool reads_b_in_place(const struct cpu_machine *m, const struct ct *c)
+bool ct_b_in_place(const struct cpu_machine *m, const struct ct *c)
 {
-    return c->nrows == 1 && c->depth == 1 && m->registers == 16 && m->emit.fma && !c->pack_b;
+    return c->depth == 1 && m->emit.fma && !c->pack_b && (m->registers == 16 || m->emit.vector_bytes == 64);
 }
 
 /* Cycles of a step of one row whose B comes from the second cache, which more streams at a time keep busier; measured
- * with panels of 16 floats, 2 to 12 vectors of 8. */
+ * with panels of 16 floats, 2 to 12 vectors of 8, and of 32, 4 to 24 of 16. From memory the latter gain nothing. */
 static double far_row_cost(const struct cpu_machine *m, const struct ct *c, int cv)
 {
     double bytes = (double)c->nk * (double)c->ncols * tcc_dtype_bytes(c->dtype);
-    bool far = reads_b_in_place(m, c) && c->nk != CT_DYN && c->ncols != CT_DYN && bytes > 32e3;
-    return far ? 3.4 + 0.38 * cv : 0;
+    bool wide = m->registers > 16, known = c->nk != CT_DYN && c->ncols != CT_DYN;
+    if (c->nrows != 1 || !known || !ct_b_in_place(m, c) || bytes <= 32e3 || (wide && bytes > (double)m->l2))
+        return 0;
+    return wide ? 5.5 + 1.03 * cv : 3.4 + 0.38 * cv;
 }
 
 double ct_step_cost(const struct ct *c, int mr, int cv)
@@ -103,7 +104,7 @@ bool ct_rows_share(int64_t step, int64_t row, int mr, int64_t steps)
 
 static int max_rows(const struct cpu_machine *m, const struct ct *c, int cv)
 {
-    if (cv > 6 && reads_b_in_place(m, c))
+    if (cv > 6 && c->nrows == 1 && ct_b_in_place(m, c))
         return 1;
     if (cv > 8)
         return 0;
