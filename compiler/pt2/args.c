@@ -182,26 +182,33 @@ static struct pt2_value *number_named(struct pt2 *p, json_t **value)
     return v;
 }
 
-ir_expr pt2_known_size(struct pt2 *p, json_t *item)
+/* The number that a size is of, if a node computes it; *e: what is known of it now. */
+static struct pt2_value *size_named(struct pt2 *p, json_t *item, ir_expr *e)
 {
     json_t *inner;
     const char *kind = js_union(item, &inner);
-    if (kind && (!strcmp(kind, "as_sym_int") || !strcmp(kind, "as_int"))) {
+    if (kind && (!strcmp(kind, "as_sym_int") || !strcmp(kind, "as_int")))
         item = inner;
-        kind = js_union(item, &inner);
-    }
-    if (kind) {
-        struct pt2_value *v = number_named(p, &item);
-        if (v && v->e)
-            return v->e;
-    }
-    return json_is_integer(item) ? ir_const(p->ctx, json_integer_value(item)) : NULL;
+    struct pt2_value *v = js_union(item, &inner) ? number_named(p, &item) : NULL;
+    *e = v && v->e ? v->e : json_is_integer(item) ? ir_const(p->ctx, json_integer_value(item)) : NULL;
+    return v;
 }
 
+ir_expr pt2_known_size(struct pt2 *p, json_t *item)
+{
+    ir_expr e;
+    size_named(p, item, &e);
+    return e;
+}
+
+/* An integer that only scalars compute, such as 2 to the power of a size, becomes a symbol of the run. */
 ir_expr pt2_size(struct pt2 *p, json_t *item)
 {
-    ir_expr e = pt2_known_size(p, item);
-    if (!e)
+    ir_expr e;
+    struct pt2_value *v = size_named(p, item, &e);
+    if (!e && v && v->v && tcc_is_int(imp_dtype(v->v)))
+        e = imp_bound_exprs(p->im, v->v, 1, -IMP_MAX_DIM, IMP_MAX_DIM, &v->e) == 1 ? v->e : NULL;
+    else if (!e)
         imp_bad(p->im, "a size that no node computes");
     return e;
 }

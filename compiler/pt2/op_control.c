@@ -137,6 +137,20 @@ static void name_arguments(struct pt2 *p, const char *const *names)
     }
 }
 
+/* Sizes that differ, or are not seen to be the same, the run decides. */
+static ir_type common_type(struct pt2 *p, ir_type a, ir_type b)
+{
+    ir_expr dims[TCC_MAX_RANK];
+    if (a == b)
+        return a;
+    if (!ir_is_tensor(a) || !ir_is_tensor(b) || a->dtype != b->dtype || a->rank != b->rank)
+        return imp_unsupported(p->im, "branches that give %s and %s", ir_type_text(p->ctx, a), ir_type_text(p->ctx, b)),
+               NULL;
+    for (int k = 0; k < a->rank; k++)
+        dims[k] = a->dim[k] == b->dim[k] ? a->dim[k] : NULL;
+    return imp_fresh_type(p->im, (enum tcc_dtype)a->dtype, a->rank, dims);
+}
+
 /* cond(pred, true_graph, false_graph, operands) */
 bool aten_cond(struct pt2 *p)
 {
@@ -174,10 +188,9 @@ bool aten_cond(struct pt2 *p)
             return false;
     }
     for (int k = 0; k < n && node; k++) {
-        types[k] = outs[0][k]->type;
-        if (outs[1][k]->type != types[k])
-            return imp_unsupported(p->im, "branches that give %s and %s", ir_type_text(p->ctx, types[k]),
-                                   ir_type_text(p->ctx, outs[1][k]->type));
+        types[k] = common_type(p, outs[0][k]->type, outs[1][k]->type);
+        if (!types[k])
+            return false;
         node->out[k]->type = types[k];
     }
     if (node)

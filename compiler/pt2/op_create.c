@@ -409,14 +409,28 @@ bool aten_assert(struct pt2 *p)
     return holds != NULL;
 }
 
+/* By a number of 0 to 30; NULL: by another one. */
+static ir_expr shifted_left(struct ir_ctx *ctx, ir_expr a, ir_expr b)
+{
+    int64_t n;
+    return ir_is_const(b, &n) && n >= 0 && n <= 30 ? ir_mulc(ctx, a, INT64_C(1) << n) : NULL;
+}
+
+static ir_expr shifted_right(struct ir_ctx *ctx, ir_expr a, ir_expr b)
+{
+    int64_t n;
+    return ir_is_const(b, &n) && n >= 0 && n <= 30 ? ir_floordiv(ctx, a, ir_const(ctx, INT64_C(1) << n)) : NULL;
+}
+
 /* Python's arithmetic on sizes: the op on expressions where there is one, else on scalars. */
 static const struct number_op {
     ir_expr (*on_exprs)(struct ir_ctx *ctx, ir_expr a, ir_expr b);
     enum ir_op op;
 } number_ops[] = {
-    {ir_add, IR_add}, {ir_sub, IR_sub}, {ir_mul, IR_mul}, {ir_floordiv, IR_div}, {ir_mod, IR_mod},    {ir_max, IR_max},
-    {ir_min, IR_min}, {NULL, IR_eq},    {NULL, IR_ne},    {NULL, IR_lt},         {NULL, IR_le},       {NULL, IR_gt},
-    {NULL, IR_ge},    {NULL, IR_and},   {NULL, IR_or},    {NULL, IR_div},        {pt2_power, IR_pow},
+    {ir_add, IR_add}, {ir_sub, IR_sub},    {ir_mul, IR_mul},       {ir_floordiv, IR_div},   {ir_mod, IR_mod},
+    {ir_max, IR_max}, {ir_min, IR_min},    {NULL, IR_eq},          {NULL, IR_ne},           {NULL, IR_lt},
+    {NULL, IR_le},    {NULL, IR_gt},       {NULL, IR_ge},          {NULL, IR_and},          {NULL, IR_or},
+    {NULL, IR_div},   {pt2_power, IR_pow}, {shifted_left, IR_shl}, {shifted_right, IR_shr},
 };
 enum { FLOORDIV = 3, MOD = 4, TRUEDIV = 15 };
 
@@ -495,7 +509,7 @@ bool aten_number_if(struct pt2 *p)
     return imp_bound_exprs(im, y, 1, -IMP_MAX_DIM, IMP_MAX_DIM, &e) == 1 && pt2_out_e(p, 0, e);
 }
 
-/* neg, not_, sym_float, sym_int, math.ceil, math.floor, math.trunc, math.sqrt */
+/* neg, pos (arg 0), not_, sym_float, sym_int, math.ceil, math.floor, math.trunc, math.sqrt */
 bool aten_number1(struct pt2 *p)
 {
     int arg = p->row->arg;
@@ -504,13 +518,13 @@ bool aten_number1(struct pt2 *p)
     ir_expr e = name ? integer_of(p, name) : NULL;
     if (e && arg == IR_neg)
         return pt2_out_e(p, 0, ir_mulc(p->ctx, e, -1));
-    if (e && (arg == IR_trunc || arg == IR_ceil || arg == IR_floor))
+    if (e && (!arg || arg == IR_trunc || arg == IR_ceil || arg == IR_floor))
         return pt2_out_e(p, 0, e);
     struct ir_value *x = name ? pt2_operand(p, name, &number) : NULL;
     if (!x || arg == IR_not)
         return x && pt2_out(p, 0, imp_with(p->im, IR_eq, x, 0));
-    x = imp_cast(p->im, x, TCC_F64);
-    if (arg == IR_cast)
+    x = arg ? imp_cast(p->im, x, TCC_F64) : x;
+    if (!arg || arg == IR_cast)
         return pt2_out(p, 0, x);
     x = imp_un(p->im, (enum ir_op)arg, x);
     if (arg == IR_sqrt || arg == IR_neg)

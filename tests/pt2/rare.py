@@ -182,6 +182,13 @@ case("lfilter_bank", lambda x: A.lfilter(x, POLES, ZEROS, batching=False), t(3, 
 case("conv_each_channel", lambda x, w, b: F.conv1d(x, w, b, stride=2, padding=1, dilation=2, groups=x.shape[1]), t(2, 5, 11), t(5, 1, 3), t(5), dynamic=({1: "n"}, {0: "n"}, {0: "n"}))
 case("conv_each_channel_2d", lambda x, w: F.conv2d(x, w, stride=(1, 2), padding=(1, 0), groups=x.shape[1]), t(2, 4, 5, 6), t(4, 1, 2, 3), dynamic=({0: "k", 1: "n"}, {0: "n"}))
 
+# -- Arithmetic on sizes
+case("sizes_shifted", lambda x: (x.new_ones(x.shape[0] << 1, (x.shape[1] >> 1) + 2), x + (x.shape[1] << x.shape[0]) - (x.shape[1] >> x.shape[0]), x * +x.shape[1]), t(3, 5), dynamic=({0: "n", 1: "m"},))
+case("sizes_of_bits", lambda x: (x.new_ones((x.shape[0] & 6) + 2, x.shape[1]), x.new_ones((x.shape[1] | 8) + 2)), t(3, 5), dynamic=({0: "n", 1: "m"},))
+case("sizes_of_powers", lambda x: x.new_ones(2 ** x.shape[0], x.shape[1]) * x[0], t(3, 5), dynamic=({0: "n", 1: "m"},))
+case("cond_one_size", lambda x, y: torch.cond(x.sum() > 0, lambda x, y: x[: y.shape[0]].clone(), lambda x, y: x[-y.shape[0]:] * 2, (x, y)), t(5, 3), t(2), dynamic=({0: "n"}, {0: "m"}))
+case("cond_two_sizes", lambda x: torch.cond(x.sum() > 0, lambda x: torch.cat([x, x[:1]]), lambda x: x * 2, (x,)) + 1, t(5, 3).abs(), dynamic=({0: "n"},))
+
 
 if __name__ == "__main__":
     sys.exit(main())
