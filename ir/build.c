@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build.c - building nodes with inference, and the shorthands for common nodes. */
-#include <string.h>
 
 #include "ir/ir_int.h"
 

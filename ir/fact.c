@@ -10,7 +10,6 @@
  * y, and where less is worse, whichever shows it. Known equalities that name a symbol are put in; one known inequality
  * c <= d gives a <= b where a + d - c <= b, one equality likewise.
  */
-#include <string.h>
 
 #include "ir/infer_int.h"
 

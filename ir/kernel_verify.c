@@ -4,7 +4,6 @@
  * symbol and temporary is made before it is used and is visible there, types fit the scalar ops, accesses can stay
  * inside.
  */
-#include <string.h>
 
 #include "base/format.h"
 #include "ir/roles/roles_int.h"

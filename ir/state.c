@@ -14,7 +14,6 @@
  * one walk with the newest version of each variable, which regions hand over to the node around them). ir_return()
  * calls it; who adds accesses later calls it.
  */
-#include <string.h>
 
 #include "ir/ir_int.h"
 

@@ -9,7 +9,6 @@
 #include "base/safe.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -5,7 +5,6 @@
  * loop in a session of its own, a copy of the running one that lies on the same memory. What a walk may change of a
  * session for good (outputs that get memory, sizes, scratch) is done before the threads begin.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/rt_int.h"

@@ -4,7 +4,6 @@
  * symbol, which is bound to its value when a call begins; a run that ends well advances it. One for which there is no
  * room is refused before it begins.
  */
-#include <string.h>
 
 #include "runtime/rt_int.h"
 

@@ -8,9 +8,7 @@
 
 #include <elf.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 struct member {
     struct ir_file *file;

@@ -12,7 +12,6 @@
 #include "compiler/emit/vmath.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 const struct cpu_template *const cpu_templates[] = {
     &cpu_template_attention, &cpu_template_winograd,  &cpu_template_contract,

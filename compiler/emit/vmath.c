@@ -7,8 +7,6 @@
  */
 #include "compiler/emit/vmath.h"
 
-#include <string.h>
-
 #define V LLVMValueRef
 
 /* -- Building blocks --------------------------------------------------------------------------------- */

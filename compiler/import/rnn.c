@@ -14,7 +14,6 @@
 #include "base/mutant.h"
 
 #include <math.h>
-#include <string.h>
 
 static const struct {
     int gates, functions;

@@ -12,8 +12,6 @@
 #include "compiler/import/frontend.h"
 #include "compiler/tccc.h"
 
-#include <string.h>
-
 #define ALIGN 64 /* of the session's blocks of memory */
 
 static const int ladder[] = {8, 4, 2, 1, 16, 3, 12, 6, 24}; /* pieces */

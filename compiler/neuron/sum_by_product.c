@@ -10,8 +10,6 @@
  */
 #include "compiler/neuron/neuron_int.h"
 
-#include <string.h>
-
 enum { LEAST_SUMMED = 64, ADDED = 2 };
 
 static bool uses_any(const struct kn_kernel *k, ir_expr e, uint32_t dims)

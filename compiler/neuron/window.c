@@ -8,8 +8,6 @@
 #include "compiler/emit/span.h"
 #include "compiler/neuron/neuron_int.h"
 
-#include <string.h>
-
 enum {
     LARGEST = 16 << 10,
     MOST_BYTES = 48 << 10,

@@ -5,9 +5,6 @@
  */
 #include "compiler/onnx/import_int.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static struct ir_where where_file(struct imp *im)
 {
     return (struct ir_where){.file = im->path};

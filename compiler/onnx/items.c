@@ -8,8 +8,6 @@
  */
 #include "compiler/onnx/import_int.h"
 
-#include <string.h>
-
 const struct imp_items *imp_items_of(const struct imp *im, const struct ir_value *v)
 {
     for (int i = im->items.n - 1; v && i >= 0; i--)

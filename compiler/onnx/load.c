@@ -8,7 +8,6 @@
  */
 #include "compiler/onnx/load_int.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static const char *text(const char *s)

@@ -8,7 +8,6 @@
 #include "compiler/onnx/import_int.h"
 
 #include <math.h>
-#include <string.h>
 
 /* -- Elementwise */
 

@@ -10,8 +10,6 @@
 #include "compiler/import/attention.h"
 #include "compiler/onnx/import_int.h"
 
-#include <string.h>
-
 struct cache {
     ir_expr total;              /* keys of the longest sample, new ones included */
     struct ir_value *before;    /* i64[b, 1, 1, 1]: keys of each sample before the new ones */

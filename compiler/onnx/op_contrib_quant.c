@@ -9,8 +9,6 @@
  */
 #include "compiler/onnx/quant_int.h"
 
-#include <string.h>
-
 /* -- Packed elements */
 
 /* The elements of x where they are known: of a constant, or of one in another shape. */

@@ -7,8 +7,6 @@
 #include "compiler/onnx/control_int.h"
 #include "base/mutant.h"
 
-#include <string.h>
-
 struct looping {
     const struct onnx_graph *body;
     struct ir_value *trip, *cond; /* may be NULL */

@@ -2,8 +2,6 @@
 /* Reductions, ArgMax/ArgMin, TopK, running sums and products. */
 #include "compiler/onnx/import_int.h"
 
-#include <string.h>
-
 /* What is done before, in and after the reduction; `arg` of the rows. */
 enum { R_SUM, R_MEAN, R_PROD, R_MAX, R_MIN, R_L1, R_L2, R_LOG_SUM, R_LOG_SUM_EXP, R_SUM_SQUARE };
 

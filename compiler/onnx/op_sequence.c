@@ -5,8 +5,6 @@
  */
 #include "compiler/onnx/import_int.h"
 
-#include <string.h>
-
 #define MAX_ITEMS 256 /* pieces that a tensor is split into when compiling */
 
 /* -- Types */

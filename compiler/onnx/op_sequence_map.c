@@ -3,8 +3,6 @@
  * sequence of its own. */
 #include "compiler/onnx/import_int.h"
 
-#include <string.h>
-
 #define MAX_MAPPED 32
 #define MAX_KNOWN 64 /* items for each of which the body is imported */
 

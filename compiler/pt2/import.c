@@ -9,7 +9,6 @@
  */
 #include "compiler/pt2/pt2_int.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static const json_t *module_of(const struct pt2 *p)

@@ -3,7 +3,6 @@
 #include "compiler/pt2/pt2_int.h"
 
 #include <math.h>
-#include <string.h>
 
 static enum imp_reduction reduction(struct pt2 *p)
 {

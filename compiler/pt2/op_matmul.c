@@ -4,7 +4,6 @@
 #include "compiler/pt2/pt2_int.h"
 
 #include <math.h>
-#include <string.h>
 
 #define MAX_GROUPS 1024
 

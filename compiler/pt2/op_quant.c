@@ -5,8 +5,6 @@
  */
 #include "compiler/pt2/pt2_int.h"
 
-#include <string.h>
-
 static struct ir_value *operand(struct pt2 *p, const char *one, const char *many)
 {
     bool number;

@@ -3,7 +3,6 @@
 #include "compiler/pt2/pt2_int.h"
 
 #include <math.h>
-#include <string.h>
 
 /* The operand in the type in which a reduction computes, and its axes. */
 struct reduced {

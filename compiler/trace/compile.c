@@ -12,7 +12,6 @@
 
 #include <limits.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* -- The final graph ---------------------------------------------------------------------------------------- */

@@ -5,8 +5,6 @@
  */
 #include "compiler/trace/trace_int.h"
 
-#include <string.h>
-
 /* What was recorded before. */
 struct outer {
     const char *source;

@@ -2,8 +2,6 @@
 /* ops.c - a function for each elementwise word of ir/scalar.def, and for the ops that networks use most. */
 #include "compiler/trace/trace_int.h"
 
-#include <string.h>
-
 static struct trace_tensor *op(const char *name, int n, struct trace_tensor *const *in, const struct tcc_attr *attrs)
 {
     struct trace_ctx *c = NULL;

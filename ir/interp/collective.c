@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* collective.c - collectives as the interpreter runs them: alone in every group. */
-#include <string.h>
 
 #include "ir/interp/interp_int.h"
 

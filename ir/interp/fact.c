@@ -4,7 +4,6 @@
  * what the inputs decide before anything runs, the rest in front of the node, in the same words.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "ir/interp/interp_int.h"
 

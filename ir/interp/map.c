@@ -6,7 +6,6 @@
  * primitives (each computed in f64 and rounded once, which for + - * / sqrt is the f32 result exactly), f64 as f64,
  * integers and bools in 64 bits and wrapped after each primitive. words_int.h has the primitives' meaning.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "ir/interp/interp_int.h"

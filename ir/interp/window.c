@@ -7,7 +7,6 @@
  * to the positions that the table names.
  */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "ir/interp/interp_int.h"

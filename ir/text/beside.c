@@ -8,7 +8,6 @@
 #include "base/safe.h"
 
 #include <fcntl.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { BIG = 65536, ALIGNED = 64 };

@@ -7,7 +7,6 @@
  *   type  = dtype "[" (expr ("," expr)*)? "]" | dtype "[" "*" "]" | ("seq" | "optional") "<" (type | "?") ">" | "@"
  *         name
  */
-#include <string.h>
 
 #include "ir/text/parse_int.h"
 

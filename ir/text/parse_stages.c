@@ -4,7 +4,6 @@
  * the plan, that they call. What is read passes kn_verify_staged(). Older texts name values instead of buffers, number
  * their calls, and have tasks for steps: they become the same.
  */
-#include <string.h>
 
 #include "ir/text/kernel_words_int.h"
 #include "ir/text/parse_int.h"

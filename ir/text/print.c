@@ -6,7 +6,6 @@
  * number; numbers count in the order of printing, so that they do not depend on what was removed before.
  */
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "ir/text/kernel_words_int.h"

@@ -3,8 +3,6 @@
  * (doc/ir.md). */
 #include "ir/text/kernel_words_int.h"
 
-#include <string.h>
-
 const char *const kn_result_words[] = {"mean", "sum", "concat", "stack", NULL};
 
 static void print_head(FILE *out, const struct kn_staged *p, const struct ir_module *m)

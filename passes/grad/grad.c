@@ -13,7 +13,6 @@
 #include "passes/grad/grad_int.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* -- The table ------------------------------------------------------------------------------------- */
 

@@ -8,7 +8,6 @@
  * more carried value. After that only versions that a call begins with are read, which are sources. So regions that are
  * copied into gradients need no writes of their own.
  */
-#include <string.h>
 
 #include "passes/grad/control_int.h"
 

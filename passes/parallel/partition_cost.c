@@ -10,8 +10,6 @@
  */
 #include "passes/parallel/partition.h"
 
-#include <string.h>
-
 #define BATCH 8   /* samples, where the batch is a symbol */
 #define NEAR 0.05 /* of the whole cost: tied nodes no farther apart are not cut */
 

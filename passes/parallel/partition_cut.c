@@ -8,7 +8,6 @@
 #include "passes/parallel/partition.h"
 
 #include <float.h>
-#include <string.h>
 
 struct cutter {
     struct ir_ctx *ctx;

@@ -7,8 +7,6 @@
  */
 #include "passes/parallel/stages_int.h"
 
-#include <string.h>
-
 int stages_segment_of(const struct stages *x, const struct ir_value *v)
 {
     int item = v->def ? x->part->item_of[v->def->id] : -1;

@@ -7,8 +7,6 @@
 #include "passes/parallel/stages_int.h"
 #include "passes/util_int.h"
 
-#include <string.h>
-
 struct pass_split {
     struct stages *x;
     struct segment *seg;

@@ -10,8 +10,6 @@
 #include "base/mutant.h"
 #include "passes/util_int.h"
 
-#include <string.h>
-
 static struct ir_builder at_end(struct stages *x, struct ir_func *f)
 {
     return (struct ir_builder){.ctx = x->ctx, .func = f, .block = f->body};

@@ -6,8 +6,6 @@
  */
 #include "passes/lower_int.h"
 
-#include <string.h>
-
 enum { LOOKED_AT = 16 }; /* elements */
 
 /* FNV-1a over the first elements, the type and the layout. */

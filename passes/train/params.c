@@ -4,7 +4,6 @@
 #include "passes/train/entry_int.h"
 
 #include <fnmatch.h>
-#include <string.h>
 
 static bool any_match(const char *const *patterns, const char *name)
 {

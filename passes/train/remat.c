@@ -13,7 +13,6 @@
 #include "passes/train/entry_int.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define SMALL 4096       /* bytes; such values are kept */

@@ -8,8 +8,6 @@
  */
 #include "passes/train/entry_int.h"
 
-#include <string.h>
-
 #include "passes/util_int.h"
 
 /* -- Gradients ----------------------------------------------------------------------------------------------------- */

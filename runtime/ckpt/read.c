@@ -4,7 +4,6 @@
  * file is mapped; every offset is checked against its size before anything is looked at.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,6 @@
  * lanes from each other. All calls are made under the net's lock, so MPI_THREAD_SERIALIZED is enough.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "runtime/comm/comm_int.h"
 #include "runtime/comm/mpi_lib.h"

@@ -13,7 +13,6 @@
  * Numbers are little-endian. A seal that was heard is none of another connection, way or place in the order of
  * messages.
  */
-#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 

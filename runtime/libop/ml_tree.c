@@ -8,7 +8,6 @@
  * cache holds, a block's sums are added in the order of blocks: the bits are the same however many threads there are,
  * and however many rows. What a table says is checked where it is used.
  */
-#include <math.h>
 
 #include "runtime/libop/libop_int.h"
 #include "runtime/libop/ml_tree_int.h"

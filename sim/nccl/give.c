@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls become operations of a communicator and a stream; those of a group are one. */
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "sim/grow.h"

@@ -2,7 +2,6 @@
 /* Failed checks: where they happened, once an instruction and check; a fatal one ends the run. */
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "sim/neuron/neuron_int.h"
 

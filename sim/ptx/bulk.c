@@ -5,7 +5,6 @@
  * at the wait for their group. A load's target holds ones until then, and is not to be read before a wait for the
  * mbarrier has succeeded. The addresses within a box are swizzled by the bits of the shared address.
  */
-#include <stdlib.h>
 
 #include "sim/grow.h"
 #include "sim/ptx/text_int.h"

@@ -4,7 +4,6 @@
  * memory management"). Pinned memory has one address for host and devices. What cuMemAllocAsync gives is there at once
  * and goes when the stream reaches its cuMemFreeAsync; a use before or after is found by the checks of accesses.
  */
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 

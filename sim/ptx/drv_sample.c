@@ -10,7 +10,6 @@
  * memory by proportion, at most all bytes of the launch's tensors, since what blocks share is read by each of those
  * that run.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "sim/ptx/drv_int.h"

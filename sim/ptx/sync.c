@@ -4,7 +4,6 @@
  * arrivals (bits 0-19), expected arrivals (20-39), transaction count (40-60, signed) and phase (63). Arrivals publish
  * the warp's clock, waits take it.
  */
-#include <stdlib.h>
 
 #include "sim/grow.h"
 #include "sim/ptx/text_int.h"

@@ -12,7 +12,6 @@
  * drawn from the seed, at the latest at the wait; until the wait its registers are not to be touched.
  */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "sim/grow.h"
 #include "sim/ptx/text_int.h"

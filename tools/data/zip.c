@@ -7,7 +7,6 @@
 #include "base/mutant.h"
 #include "tools/data/data_int.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zip.h>

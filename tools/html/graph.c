@@ -8,7 +8,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { MOST_NODES = 1500, MOST_EDGES = 6000, BOX = 210, TALL = 38, ACROSS = 26, DOWN = 26, EDGE = 30, FITS = 30 };
 

@@ -8,7 +8,6 @@
 #include "tools/run/model_int.h"
 #include "tools/run/sim_int.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,6 @@
 #include "tools/net/net_int.h"
 
 #include <math.h>
-#include <string.h>
 
 /* [batch, time] tokens as [batch, time, width]. */
 static struct net_value embed(struct net *n, struct net_value x, int64_t width)

@@ -2,8 +2,6 @@
 /* Networks of pictures as torchvision has them (nets.def names the papers). */
 #include "tools/net/net_int.h"
 
-#include <string.h>
-
 enum { RELU, RELU6, LINEAR };
 
 /* A convolution, its normalisation, an activation. */

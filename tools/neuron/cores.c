@@ -9,7 +9,6 @@
 #include "tools/neuron/neuron_tool_int.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 

@@ -8,7 +8,6 @@
 
 #include "base/safe.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>

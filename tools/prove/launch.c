@@ -2,7 +2,6 @@
 /* launch.c - a device's kernels in the simulator: an image is loaded, and its launch records run as they say. */
 #include "tools/prove/parts_int.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum {

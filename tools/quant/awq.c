@@ -10,7 +10,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { POWERS = 20, MOST_OUTPUTS = 64 };
 

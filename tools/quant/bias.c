@@ -7,7 +7,6 @@
 #include "tools/quant/quant_int.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 static bool corrected(const struct quant *q, const struct quant_node *n)
 {

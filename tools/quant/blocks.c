@@ -6,7 +6,6 @@
 #include "tools/quant/quant_int.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* Two codes a byte, the first in the lower half. */
 static void put_half(uint8_t *to, int64_t i, uint8_t code)

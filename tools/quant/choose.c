@@ -6,7 +6,6 @@
 #include "tools/quant/quant_int.h"
 
 #include <fnmatch.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char *const kinds[] = {"Conv", "Gemm", "MatMul"};

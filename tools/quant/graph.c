@@ -3,7 +3,6 @@
  * and what subgraphs read of the values outside. */
 #include "tools/quant/quant_int.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

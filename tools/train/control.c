@@ -7,7 +7,6 @@
 #include "tools/train/train_int.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>

@@ -6,7 +6,6 @@
 #include "base/wire.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* 4- and 2-bit elements are packed, the first in the low bits. */
 static void put_packed(struct wire_buffer *b, const uint8_t *data, int64_t n, int bits)

@@ -6,7 +6,6 @@
  * which tile. A launch takes no more threads than it has tiles, and one that is known to be small one thread: the
  * calling one, without an atomic operation.
  */
-#include <string.h>
 
 #include "runtime/device/cpu/cpu_int.h"
 #include "base/mutant.h"

@@ -6,7 +6,6 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "runtime/device/cuda/cuda_int.h"
 #include "base/mutant.h"

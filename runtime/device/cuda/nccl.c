@@ -8,7 +8,6 @@
  * aborted. An abort has a thread of its own, since NCCL's may wait for what never comes (nccl issue 829).
  */
 #include <dlfcn.h>
-#include <errno.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
