@@ -20,7 +20,6 @@ static const struct row {
 } rows[] = {
 #define ENV(name, kind, values, meaning) {#name, kind, values},
 #include "base/env.def"
-#undef ENV
 };
 
 static bool is_word(const char *list, const char *word, size_t n)

@@ -13,7 +13,6 @@ struct llvm_functions llvm_functions;
 static const char *const names[] = {
 #include "compiler/llvm.def"
 };
-#undef F
 enum { NAMES = sizeof names / sizeof *names };
 _Static_assert(sizeof llvm_functions == NAMES * sizeof(void *), "a member a name");
 

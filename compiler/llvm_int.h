@@ -21,7 +21,6 @@
 struct llvm_functions {
 #define F(name) __typeof__(name) *name;
 #include "compiler/llvm.def"
-#undef F
 };
 extern struct llvm_functions llvm_functions;
 #include "compiler/llvm_names.inc"

@@ -175,7 +175,6 @@ int trace_op_many(struct trace_ctx *c, const char *op, int nin, struct trace_ten
 #define SCALAR(name, operands, types, flags, body, doc) struct trace_tensor *trace_##name(TRACE_OPERANDS_##operands);
 #define SCALAR_CAST(...)
 #include "ir/scalar.def"
-#undef SCALAR
 /* x itself where it has that type */
 struct trace_tensor *trace_cast(struct trace_tensor *x, int dtype);
 /* x op a number, of x's type and part of the graph. */

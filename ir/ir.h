@@ -215,10 +215,8 @@ enum ir_op {
     IR_OP_NONE,
 #define OP(name, kind, nmin, nmax, nout, attrs, infer, interp, flags, doc) IR_##name,
 #include "ir/ops.def"
-#undef OP
 #define SCALAR(name, nargs, types, flags, body, doc) IR_##name,
 #include "ir/scalar.def"
-#undef SCALAR
     IR_NOPS
 };
 
@@ -231,7 +229,6 @@ enum ir_attr_key {
     IR_ATTR_NONE,
 #define ATTR(name, kind, doc) IR_ATTR_##name,
 #include "ir/attrs.def"
-#undef ATTR
     IR_NATTRS
 };
 struct ir_attr {

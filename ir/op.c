@@ -28,7 +28,6 @@
 #define OP(name, kind, nmin, nmax, nout, attrs, infer, interp, flags, doc) \
     bool infer_##infer(struct ir_ctx *ctx, struct ir_node *n);
 #include "ir/ops.def"
-#undef OP
 bool infer_map(struct ir_ctx *ctx, struct ir_node *n);
 
 /* Only `cast` has attributes among the scalar ops. */
@@ -45,11 +44,9 @@ static const struct ir_op_info table[IR_NOPS] = {
 #define OP(name, kind, nmin, nmax, nout, attrs, infer, interp, flags, doc) \
     [IR_##name] = {#name, IR_K_##kind, nmin, nmax, nout, attrs, infer_##infer, flags, doc},
 #include "ir/ops.def"
-#undef OP
 #define SCALAR(name, nargs, types, flags, body, doc) \
     [IR_##name] = {#name, IR_K_MAP, nargs, nargs, 1, MAP_ATTRS_##types, infer_map, flags, doc},
 #include "ir/scalar.def"
-#undef SCALAR
 };
 
 static const struct {
@@ -59,7 +56,6 @@ static const struct {
     [IR_ATTR_NONE] = {"none", IR_A_INT},
 #define ATTR(name, kind, doc) [IR_ATTR_##name] = {#name, IR_A_##kind},
 #include "ir/attrs.def"
-#undef ATTR
 };
 
 const struct ir_op_info *ir_op_info(enum ir_op op)

@@ -17,7 +17,6 @@
 static const struct ir_scalar_row rows[] = {
 #define SCALAR(name, nargs, types, flags, body, doc) {IR_##name, #name, nargs, IR_ST_##types, body},
 #include "ir/scalar.def"
-#undef SCALAR
 };
 #define NROWS (int)(sizeof rows / sizeof *rows)
 

@@ -6,12 +6,10 @@
 
 #define PASS(name, level, help) bool pass_##name##_run(struct pass_run *r);
 #include "passes/passes.def"
-#undef PASS
 
 static const struct pass passes[] = {
 #define PASS(name, level, help) {#name, level, pass_##name##_run, help},
 #include "passes/passes.def"
-#undef PASS
 };
 
 static const struct pass_order_row orders[] = {

@@ -269,7 +269,6 @@ static const struct aten_doc {
 #define LOWERS 0
 #define ATEN(name, flags, function, arg) {name, flags},
 #include "compiler/pt2/aten.def"
-#undef ATEN
 };
 
 static const struct {
@@ -277,7 +276,6 @@ static const struct {
 } absent[] = {
 #define ABSENT(patterns, words) {patterns, words},
 #include "compiler/pt2/absent.def"
-#undef ABSENT
 };
 
 static const char pt2_intro[] =
@@ -395,14 +393,12 @@ static void write_neuron_environment(FILE *out)
     } flags[] = {
 #define FLAG(name, short_name, argument, action, option, text) {name, #action, OPT_##option, text},
 #include "tools/neuron/cc.def"
-#undef FLAG
     };
     static const struct {
         const char *name, *values, *meaning;
     } neuron[] = {
 #define VARIABLE(name, answer, text) {#name, #answer, text},
 #include "tools/neuron/env.def"
-#undef VARIABLE
     };
 
     fprintf(out, "\n## Neuron's\n\nVariables of the vendor's runtime, compiler and PyTorch integration "
@@ -429,13 +425,11 @@ static void write_environment(FILE *out)
         {
 #define ENV(name, kind, values, meaning) {#name, values, meaning},
 #include "base/env.def"
-#undef ENV
         },
       theirs[] = {
 #define ENV(name, kind, values, meaning)
 #define THEIRS(name, whose, meaning) {#name, whose, meaning},
 #include "base/env.def"
-#undef ENV
       };
 
     fprintf(out, "# Environment variables\n\nMade of `base/env.def` by `make update-docs`; don't edit.\n\n"

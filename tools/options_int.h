@@ -14,7 +14,6 @@ enum exit_code { EXIT_FINE, EXIT_DATA, EXIT_USAGE, EXIT_ENVIRONMENT, EXIT_BUG,
 enum tool {
 #define TOOL(letter, name, line, usage) TOOL_##letter,
 #include "tools/tools.def"
-#undef TOOL
     NTOOLS
 };
 

@@ -7,7 +7,6 @@
 static const struct cuda_machine machines[] = {
 #define MACHINE(name, sm, ptx, sms, shared, tf32, wgmma, fp8) {{0}, name, ptx, sm, sms, shared, tf32, wgmma, fp8},
 #include "compiler/cuda/machine.def"
-#undef MACHINE
 };
 enum { NMACHINES = sizeof machines / sizeof *machines };
 

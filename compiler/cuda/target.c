@@ -74,7 +74,6 @@ static bool compile(struct ir_ctx *ctx, const struct kn_program *plan, const str
 static const char machines[] =
 #define MACHINE(name, sm, ptx, sms, shared, tf32, wgmma, fp8) " " name
 #include "compiler/cuda/machine.def"
-#undef MACHINE
     ;
 
 const struct target target_cuda = {.name = "cuda",

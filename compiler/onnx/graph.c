@@ -91,7 +91,6 @@ static const struct imp_row rows[] = {
 #define ANY(domain, op, since, until, function, arg) {domain, op, since, until, onnx_op_##function, arg, true, false},
 #define MAP(domain, op, since, until, function, arg) {domain, op, since, until, onnx_op_##function, arg, false, true},
 #include "compiler/onnx/ops.def"
-#undef ROW
 };
 
 const struct imp_row *imp_find_row(const char *domain, const char *op, int opset, bool *other_version)

@@ -245,7 +245,6 @@ void imp_note_ranks(struct imp *im, const struct ir_value *v, ir_type a, ir_type
 enum imp_lib_row {
 #define LIB(id, name, results) LIB_##id,
 #include "compiler/onnx/libs.def"
-#undef LIB
 };
 
 /* How a node of ONNX's first versions is restated (op_old.c), the argument of rows with function `old`. */
@@ -256,6 +255,5 @@ enum imp_trial { TRIAL_AFFINE, TRIAL_SOFTPLUS, TRIAL_TANH, TRIAL_SCALE };
 
 #define ROW(domain, op, since, until, function, arg) bool onnx_op_##function(struct imp *im);
 #include "compiler/onnx/ops.def"
-#undef ROW
 
 #endif

@@ -14,7 +14,6 @@ static const struct {
 } libs[] = {
 #define LIB(id, name, results) {name, results},
 #include "compiler/onnx/libs.def"
-#undef LIB
 };
 
 /* -- The little language of libs.def */

@@ -36,8 +36,6 @@ static const struct words {
 #define WORDS(domain, op, attr, since, until, flags, words) {domain, op, attr, since, until, flags, words},
 #define RANGE(domain, op, attr, least, most)
 #include "compiler/onnx/values.def"
-#undef WORDS
-#undef RANGE
 };
 
 static const struct range {
@@ -47,8 +45,6 @@ static const struct range {
 #define WORDS(domain, op, attr, since, until, flags, words)
 #define RANGE(domain, op, attr, least, most) {domain, op, attr, least, most},
 #include "compiler/onnx/values.def"
-#undef WORDS
-#undef RANGE
 };
 
 static const struct schema *find(const char *domain, const char *op)

@@ -22,8 +22,6 @@ static const struct complex_row {
 #define COMPLEX(name, way) {name, way, NULL},
 #define COMPLEX_BY(name, way, function) {name, way, function},
 #include "compiler/pt2/complex.def"
-#undef COMPLEX_BY
-#undef COMPLEX
 };
 
 bool pt2_meta_complex(const json_t *meta)

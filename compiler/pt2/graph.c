@@ -96,7 +96,6 @@ static const struct aten_row rows[] = {
 #define LOWERS ATEN_LOWERS
 #define ATEN(name, flags, function, arg) {name, flags, aten_##function, arg},
 #include "compiler/pt2/aten.def"
-#undef ATEN
 #undef CORE
 #undef VIEW
 #undef GRAPHS
@@ -384,7 +383,6 @@ static const char *absent_words(struct pt2 *p, const char *op)
     static const struct imp_saying absent[] = {
 #define ABSENT(patterns, words) {patterns, words},
 #include "compiler/pt2/absent.def"
-#undef ABSENT
     };
     const char *name = ir_internf(p->ctx, "%.*s", (int)strcspn(op, "."), op);
     return imp_said_of(p->im, sizeof absent / sizeof *absent, absent, name);

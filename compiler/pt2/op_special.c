@@ -9,8 +9,6 @@ static const char *const functions[] = {
 #define SPECIAL1(name, function, meaning) #name,
 #define SPECIAL2(name, function, meaning) #name,
 #include "runtime/libop/special.def"
-#undef SPECIAL1
-#undef SPECIAL2
 };
 
 static bool special(struct pt2 *p, const char *function, struct ir_value *x, struct ir_value *y)

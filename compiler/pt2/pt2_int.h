@@ -59,8 +59,6 @@ enum {
 #define SPECIAL1(name, function, meaning) PT2_SPECIAL_##name,
 #define SPECIAL2(name, function, meaning) PT2_SPECIAL_##name,
 #include "runtime/libop/special.def"
-#undef SPECIAL1
-#undef SPECIAL2
 };
 
 /* Which part of a complex operand is given. */
@@ -219,8 +217,6 @@ bool pt2_parts_of(struct pt2 *p, const char *name, struct ir_value *part[2]);
 #define COMPLEX(name, way)
 #define COMPLEX_BY(name, way, function) bool function(struct pt2 *p);
 #include "compiler/pt2/complex.def"
-#undef COMPLEX_BY
-#undef COMPLEX
 
 /* -- Graphs */
 
@@ -350,6 +346,5 @@ struct ir_value *pt2_inverse(struct pt2 *p, struct ir_value *x);
 
 #define ATEN(name, flags, function, arg) bool aten_##function(struct pt2 *p);
 #include "compiler/pt2/aten.def"
-#undef ATEN
 
 #endif

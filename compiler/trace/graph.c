@@ -117,7 +117,6 @@ struct ir_value *trace_value(struct trace_tensor *t)
 static const uint8_t kinds[] = {
 #define ATTR(name, kind, doc) [IR_ATTR_##name] = IR_A_##kind,
 #include "ir/attrs.def"
-#undef ATTR
 };
 
 static enum ir_attr_key key_of(const struct ir_op_info *info, const char *name)

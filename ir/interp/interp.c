@@ -18,7 +18,6 @@ struct it_temp {
 
 #define OP(name, kind, nmin, nmax, nout, attrs, infer, interp, flags, doc) int interp_##interp(struct it_call *c);
 #include "ir/ops.def"
-#undef OP
 int interp_map(struct it_call *c);
 
 int interp_none(struct it_call *c)
@@ -29,10 +28,8 @@ int interp_none(struct it_call *c)
 static const it_fn it_fns[IR_NOPS] = {
 #define OP(name, kind, nmin, nmax, nout, attrs, infer, interp, flags, doc) [IR_##name] = interp_##interp,
 #include "ir/ops.def"
-#undef OP
 #define SCALAR(name, nargs, types, flags, body, doc) [IR_##name] = interp_map,
 #include "ir/scalar.def"
-#undef SCALAR
 };
 
 /* -- Services for ops --------------------------------------------------------------------- */

@@ -33,10 +33,6 @@ static const struct rule rules[] = {
 #define GRAD_NONE(op, why) {IR_##op, NULL, NULL, why},
 #define GRAD_REFUSED(op, why) {IR_##op, refuse, NULL, "an error: " why},
 #include "passes/grad/grad.def"
-#undef GRAD_MAP
-#undef GRAD_OP
-#undef GRAD_NONE
-#undef GRAD_REFUSED
 };
 #define NRULES (int)(sizeof rules / sizeof *rules)
 

@@ -106,10 +106,5 @@ bool grad_whole(struct grad *g, struct ir_node *n);
 #define GRAD_REFUSED(op, why)
 #define GRAD_LIB(name, rule, operands) void grad_##rule(struct grad *g, struct ir_node *n);
 #include "passes/grad/grad.def"
-#undef GRAD_MAP
-#undef GRAD_OP
-#undef GRAD_NONE
-#undef GRAD_REFUSED
-#undef GRAD_LIB
 
 #endif

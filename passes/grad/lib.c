@@ -222,12 +222,6 @@ static const struct {
 #define GRAD_LIB(name, rule, operands) {#name, grad_##rule, operands},
 #define GRAD_LIB_NONE(name, why) {#name, NULL, 0},
 #include "passes/grad/grad.def"
-#undef GRAD_MAP
-#undef GRAD_OP
-#undef GRAD_NONE
-#undef GRAD_REFUSED
-#undef GRAD_LIB
-#undef GRAD_LIB_NONE
 };
 
 /* A place that is rounded has no slope. */

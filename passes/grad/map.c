@@ -19,10 +19,6 @@ static const struct map_row {
 #define GRAD_REFUSED(op, why)
 #define GRAD_NONE(op, why) {IR_##op, {"", "", ""}},
 #include "passes/grad/grad.def"
-#undef GRAD_MAP
-#undef GRAD_OP
-#undef GRAD_NONE
-#undef GRAD_REFUSED
 };
 
 const char *grad_text(enum ir_op op, int operand)

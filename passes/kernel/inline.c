@@ -18,7 +18,6 @@ enum scalar_types { SAME, FLOAT, COMPARE, LOGIC, SELECT, TEST, CAST };
 static const uint8_t scalar_types[IR_NOPS] = {
 #define SCALAR(word, nargs, types, flags, body, doc) [IR_##word] = types,
 #include "ir/scalar.def"
-#undef SCALAR
 };
 
 enum tcc_dtype kb_acc_dtype(enum tcc_dtype d)

@@ -68,8 +68,6 @@ struct tensor_plan {
 #define SHARD_KIND(kind, rule, build) shard_rule shard_##rule; shard_build shard_build_##build;
 #define SHARD(op, rule, build) shard_rule shard_##rule; shard_build shard_build_##build;
 #include "passes/parallel/tensor.def"
-#undef SHARD_KIND
-#undef SHARD
 
 /* -- Rewriting (tensor.c), for what builds nodes */
 

@@ -379,7 +379,6 @@ bool loss_classified(struct loss_build *l)
 static bool (*const builders[])(struct loss_build *l) = {
 #define LOSS(name, target, holds, build, others, keys, doc) loss_##build,
 #include "passes/train/losses.def"
-#undef LOSS
 };
 
 /* The scores' dims without one axis. */

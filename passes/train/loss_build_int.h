@@ -71,6 +71,5 @@ bool loss_values_fit(struct loss_build *l);
 
 #define LOSS(name, target, holds, build, others, keys, doc) bool loss_##build(struct loss_build *l);
 #include "passes/train/losses.def"
-#undef LOSS
 
 #endif

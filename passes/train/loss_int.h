@@ -11,7 +11,6 @@
 enum loss_kind {
 #define LOSS(name, target, holds, build, others, keys, doc) LOSS_##name,
 #include "passes/train/losses.def"
-#undef LOSS
     LOSS_output,                 /* output:NAME: the model computes it */
     NLOSSES
 };

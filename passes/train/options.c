@@ -63,7 +63,6 @@ static const struct loss_row {
 } loss_rows[] = {
 #define LOSS(name, target, holds, build, others, keys, doc) {#name, TARGET_##target, #holds, others, keys},
 #include "passes/train/losses.def"
-#undef LOSS
 };
 
 /* Keys whose values are numbers, with the least and the most that they may be. */

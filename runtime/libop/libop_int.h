@@ -18,7 +18,6 @@
 /* Every library op, declared once. */
 #define OP(name, meaning) int tccrt_lib_##name(struct tcc_lib_call *call);
 #include "runtime/libop/libops.def"
-#undef OP
 
 /* Operand i as a tensor; NULL when it is omitted, empty, or a sequence. */
 const struct tcc_tensor *lib_in(const struct tcc_lib_call *call, int i);

@@ -8,6 +8,5 @@
 const struct tcc_libop tccrt_libops[] = {
 #define OP(name, meaning) {#name, "tccrt_lib_" #name, tccrt_lib_##name},
 #include "runtime/libop/libops.def"
-#undef OP
 };
 const int tccrt_nlibops = (int)(sizeof tccrt_libops / sizeof *tccrt_libops);

@@ -15,7 +15,6 @@
 enum neuron_check_id {
 #define CHECK(id, name, fatal, text) NEURON_CHECK_##id,
 #include "sim/neuron/checks.def"
-#undef CHECK
     NEURON_NCHECKS
 };
 

@@ -11,7 +11,6 @@ static const struct {
 } checks[] = {
 #define CHECK(id, name, fatal, text) {name, fatal},
 #include "sim/neuron/checks.def"
-#undef CHECK
 };
 
 const char *neuron_check_name(enum neuron_check_id c)

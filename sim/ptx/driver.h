@@ -19,7 +19,6 @@
 typedef enum CUresult {
 #define ERROR(number, name, text) name = number,
 #include "sim/ptx/errors.def"
-#undef ERROR
 } CUresult;
 
 typedef int CUdevice;
@@ -97,7 +96,6 @@ typedef struct { CUmemLocation location; int flags; } CUmemAccessDesc;
 
 #define FN(symbol, name, version, args) CUresult symbol args;
 #include "sim/ptx/driver.def"
-#undef FN
 
 /* Failed checks on a device so far (device: its ordinal); the list is valid until the next call of any function
  * here. */

@@ -151,7 +151,6 @@ static const struct {
 } errors[] = {
 #define ERROR(number, name, text) {number, #name, text},
 #include "sim/ptx/errors.def"
-#undef ERROR
 };
 
 static CUresult describe(CUresult error, const char **to, bool text)
@@ -194,7 +193,6 @@ static const struct {
 } functions[] = {
 #define FN(symbol, name, version, args) {name, version, (any_fn *)symbol},
 #include "sim/ptx/driver.def"
-#undef FN
 };
 
 CUresult cuGetProcAddress_v2(const char *name, void **fn, int version, uint64_t flags, int *status)

@@ -17,12 +17,10 @@ static const struct {
 } specials[] = {
 #define SPECIAL(id, name, type, value) {name, PT_##type},
 #include "sim/ptx/specials.def"
-#undef SPECIAL
 };
 enum {
 #define SPECIAL(id, name, type, value) SR_##id,
 #include "sim/ptx/specials.def"
-#undef SPECIAL
     SR_COUNT
 };
 
@@ -48,7 +46,6 @@ static void ptx_special_set(struct ptx_warp *w, int special, void *row)
         v = value;                     \
         break;
 #include "sim/ptx/specials.def"
-#undef SPECIAL
         }
         memcpy((uint8_t *)row + (size_t)l * ptx_types[specials[special].type].bytes, &v,
                ptx_types[specials[special].type].bytes);

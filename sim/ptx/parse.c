@@ -14,7 +14,6 @@ const struct ptx_type_row ptx_types[PT_COUNT] = {
     {"", 0, 0},
 #define TYPE(id, text, bytes, cls) {text, bytes, cls},
 #include "sim/ptx/types.def"
-#undef TYPE
 };
 
 /* -- Errors -- */

@@ -36,7 +36,6 @@ enum ptx_type {
     PT_NONE,
 #define TYPE(id, text, bytes, cls) PT_##id,
 #include "sim/ptx/types.def"
-#undef TYPE
     PT_COUNT
 };
 struct ptx_type_row { const char *text; uint8_t bytes; char cls; };

@@ -18,14 +18,12 @@
 enum ptx_check {
 #define CHECK(id, name, fatal, text) PTX_CHECK_##id,
 #include "sim/ptx/checks.def"
-#undef CHECK
     PTX_NCHECKS
 };
 
 enum ptx_class {
 #define CLASS(id, name) PTX_CLASS_##id,
 #include "sim/ptx/classes.def"
-#undef CLASS
     PTX_NCLASSES
 };
 

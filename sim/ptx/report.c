@@ -11,13 +11,11 @@ static const struct {
 } checks[] = {
 #define CHECK(id, name, fatal, text) {name, fatal},
 #include "sim/ptx/checks.def"
-#undef CHECK
 };
 
 static const char *const classes[] = {
 #define CLASS(id, name) name,
 #include "sim/ptx/classes.def"
-#undef CLASS
 };
 
 const char *ptx_check_name(enum ptx_check c)

@@ -19,7 +19,6 @@
 static struct {
 #define FN(symbol, name, version, args) CUresult(*symbol) args;
 #include "sim/ptx/driver.def"
-#undef FN
 } cu;
 
 static const char ptx[] =
@@ -636,7 +635,6 @@ int main(int argc, char **argv)
         return 1;                                                         \
     }
 #include "sim/ptx/driver.def"
-#undef FN
     setvbuf(stdout, NULL, _IOLBF, 0);
     for (size_t k = 0; k < sizeof parts / sizeof *parts; k++) {
         printf("-- %s\n", parts[k].name);
@@ -644,7 +642,6 @@ int main(int argc, char **argv)
         if (k == 0) { /* functions by their entry points, which requires an initialised driver */
 #define FN(symbol, name, version, args) cu.cuGetProcAddress_v2(name, (void **)(void *)&cu.symbol, version, 0, &status);
 #include "sim/ptx/driver.def"
-#undef FN
         }
     }
     return 0;

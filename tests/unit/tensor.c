@@ -82,7 +82,6 @@ START_TEST(every_body_parses)
                 ck_assert_int_lt(b->nodes[i].arg[k], i);                                             \
     }
 #include "ir/scalar.def"
-#undef SCALAR
     ck_assert_ptr_null(ir_scalar_body(IR_matmul));
 }
 END_TEST

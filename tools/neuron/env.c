@@ -21,7 +21,6 @@ static const struct {
 } variables[] = {
 #define VARIABLE(name, answer, text) {#name, answer, text},
 #include "tools/neuron/env.def"
-#undef VARIABLE
 };
 enum { NVARIABLES = sizeof variables / sizeof *variables };
 
@@ -67,7 +66,6 @@ static const struct flag {
 } flags[] = {
 #define FLAG(name, short_name, argument, action, option, text) {name, short_name, argument, action, OPT_##option, text},
 #include "tools/neuron/cc.def"
-#undef FLAG
 };
 enum { NFLAGS = sizeof flags / sizeof *flags };
 

@@ -18,13 +18,11 @@ enum { V8 = 1 << ARMV8, V82 = 1 << ARMV82, V86 = 1 << ARMV86, V9 = 1 << ARMV9 };
 enum arm_feature {
 #define FEATURE(id, name, llvm, levels) ARM_##id,
 #include "compiler/cpu/isa/aarch64.def"
-#undef FEATURE
     ARM_NFEATURES
 };
 static const struct cpu_feature features[] = {
 #define FEATURE(id, name, llvm, levels) {name, llvm, levels, ARMV8},
 #include "compiler/cpu/isa/aarch64.def"
-#undef FEATURE
 };
 
 static bool has(const struct cpu_machine *m, enum arm_feature f)

@@ -14,13 +14,11 @@ enum { GC = 1 << RV64GC, GCV = 1 << RV64GCV };
 enum riscv_feature {
 #define FEATURE(id, name, levels) RISCV_##id,
 #include "compiler/cpu/isa/riscv64.def"
-#undef FEATURE
     RISCV_NFEATURES
 };
 static const struct cpu_feature features[] = {
 #define FEATURE(id, name, levels) {name, name, levels, RV64GC},
 #include "compiler/cpu/isa/riscv64.def"
-#undef FEATURE
 };
 
 static void describe(struct cpu_machine *m)

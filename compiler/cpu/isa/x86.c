@@ -17,13 +17,11 @@
 enum x86_feature {
 #define FEATURE(id, name, level, least) X86_##id,
 #include "compiler/cpu/isa/x86.def"
-#undef FEATURE
     X86_NFEATURES
 };
 static const struct cpu_feature features[] = {
 #define FEATURE(id, name, level, least) {name, name, (level) ? ~0u << (level) : 0, least},
 #include "compiler/cpu/isa/x86.def"
-#undef FEATURE
 };
 
 static bool has(const struct cpu_machine *m, enum x86_feature f)

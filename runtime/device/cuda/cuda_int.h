@@ -73,8 +73,6 @@ struct cuda_api {
 #define NEEDS(name, args) int(*name) args;
 #define MAY(name, args) int(*name) args;
 #include "runtime/device/cuda/driver.def"
-#undef NEEDS
-#undef MAY
 };
 /* One device of a driver, its primary context held. */
 struct cuda_machine {

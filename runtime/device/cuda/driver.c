@@ -63,8 +63,6 @@ static int find_functions(struct cuda_api *a, const char *path)
         lacks = #fn;
 #define MAY(fn, args) *(void **)&a->fn = dlsym(a->library, #fn);
 #include "runtime/device/cuda/driver.def"
-#undef NEEDS
-#undef MAY
     if (lacks) {
         snprintf(why, sizeof why, "%s: it has no %s", path, lacks);
         return missing(a, why);

@@ -34,7 +34,6 @@ struct nccl {
     int version;
 #define NEEDS(name, args) int(*name) args;
 #include "runtime/device/cuda/nccl.def"
-#undef NEEDS
     const char *(*ncclGetErrorString)(int result);
     const char *(*ncclGetLastError)(nccl_comm comm); /* since 2.13 */
 };
@@ -62,7 +61,6 @@ static int find_functions(struct nccl *n, const char *path)
     if (!(*(void **)&n->fn = dlsym(n->library, #fn))) \
         lacks = #fn;
 #include "runtime/device/cuda/nccl.def"
-#undef NEEDS
     *(void **)&n->ncclGetErrorString = dlsym(n->library, "ncclGetErrorString");
     *(void **)&n->ncclGetLastError = dlsym(n->library, "ncclGetLastError");
     if (lacks || !n->ncclGetErrorString || n->ncclGetVersion(&n->version))
