@@ -101,11 +101,8 @@ static void read_rule(struct ir_ctx *ctx, const char *rule, const char *folder, 
             word[k++] = *at++;
         }
         word[k] = 0;
-        if (k && strncmp(word, folder, n) != 0) {
-            if (paths->n == paths->cap)
-                paths->at = ir_grow(ctx, paths->at, &paths->cap, sizeof *paths->at);
-            paths->at[paths->n++] = ir_strdup(ctx, word);
-        }
+        if (k && strncmp(word, folder, n) != 0)
+            VEC_PUSH(ctx, *paths, ir_strdup(ctx, word));
     }
 }
 
@@ -275,11 +272,8 @@ void custom_sources(struct ir_ctx *ctx, struct custom_paths *paths)
                 bool known = false;
                 for (int k = 0; k < paths->n && !known; k++)
                     known = !strcmp(paths->at[k], f->sources.at[i]);
-                if (known)
-                    continue;
-                if (paths->n == paths->cap)
-                    paths->at = ir_grow(ctx, paths->at, &paths->cap, sizeof *paths->at);
-                paths->at[paths->n++] = f->sources.at[i];
+                if (!known)
+                    VEC_PUSH(ctx, *paths, f->sources.at[i]);
             }
         }
 }
@@ -342,13 +336,6 @@ static bool are_distinct(struct ir_ctx *ctx, const struct called *c)
     return true;
 }
 
-static void push(struct ir_ctx *ctx, struct custom_paths *to, const char *path)
-{
-    if (to->n == to->cap)
-        to->at = ir_grow(ctx, to->at, &to->cap, sizeof *to->at);
-    to->at[to->n++] = path;
-}
-
 static bool write_object(struct ir_ctx *ctx, const char *path, const struct file *f)
 {
     FILE *out = fopen(path, "wxe");
@@ -404,10 +391,10 @@ bool custom_objects(struct ir_ctx *ctx, int nprograms, const struct kn_program *
         if (cross ? !compile_object(ctx, files.at[i]->path, cross, folder, rule, path)
                   : !write_object(ctx, path, files.at[i]))
             return false;
-        push(ctx, objects, path);
+        VEC_PUSH(ctx, *objects, path);
     }
     const char *source = ir_internf(ctx, "%s/custom.c", folder), *object = ir_internf(ctx, "%s/custom.o", folder);
-    push(ctx, objects, object);
+    VEC_PUSH(ctx, *objects, object);
     return write_text(ctx, source, text) &&
            run_cc(ctx, source, cross,
                   (const char *const[]){"-std=gnu17", "-O2", "-fPIC", "-fvisibility=hidden", "-c", source, "-o", object,

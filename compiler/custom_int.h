@@ -13,7 +13,7 @@
  * given twice, IR_D_ENVIRONMENT where there is no C compiler. */
 bool custom_load(struct ir_ctx *ctx, const char *const *list);
 
-/* The files that those are made of, headers included: appended to `paths` (ir_grow()n, in the context). */
+/* The files that those are made of, headers included: appended to `paths`, in the context. */
 struct custom_paths { const char **at; int n, cap; };
 void custom_sources(struct ir_ctx *ctx, struct custom_paths *paths);
 

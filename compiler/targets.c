@@ -32,14 +32,10 @@ bool target_register(const struct target *t)
 
 void target_add_object(struct ir_ctx *ctx, struct target_code *code, const char *path)
 {
-    if (code->nobjects == code->capobjects)
-        code->objects = ir_grow(ctx, code->objects, &code->capobjects, sizeof *code->objects);
-    code->objects[code->nobjects++] = ir_strdup(ctx, path);
+    IR_PUSH(ctx, code->objects, code->nobjects, code->capobjects, ir_strdup(ctx, path));
 }
 
 void target_add_image(struct ir_ctx *ctx, struct target_code *code, struct target_image image)
 {
-    if (code->nimages == code->capimages)
-        code->images = ir_grow(ctx, code->images, &code->capimages, sizeof *code->images);
-    code->images[code->nimages++] = image;
+    IR_PUSH(ctx, code->images, code->nimages, code->capimages, image);
 }

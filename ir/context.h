@@ -43,15 +43,20 @@ _Noreturn void ir_no_memory(struct ir_ctx *ctx);
 
 /* A growing array for compiler code: VEC(int) v = {0}; VEC_PUSH(ctx, v, 3). Memory from the context's arena. */
 #define VEC(...) struct { __VA_ARGS__ *at; int n, cap; }
-#define VEC_PUSH(ctx, v, ...) ({ \
-        __typeof__(*(v).at) vec_item_ = (__VA_ARGS__);      /* first: it may read the array */ \
-        if ((v).n == (v).cap) \
-            (v).at = ir_grow((ctx), (v).at, &(v).cap, sizeof *(v).at); \
-        (v).at[(v).n++] = vec_item_; \
+#define VEC_PUSH(ctx, v, ...) IR_PUSH(ctx, (v).at, (v).n, (v).cap, __VA_ARGS__)
+/* The same where array, count and room have other names. */
+#define IR_PUSH(ctx, array, n, cap, ...) ({ \
+        __typeof__(*(array)) vec_item_ = (__VA_ARGS__);      /* first: it may read the array */ \
+        if ((n) == (cap)) \
+            (array) = ir_grow((ctx), (array), &(cap), sizeof *(array)); \
+        (array)[(n)++] = vec_item_; \
     })
 /* What has grown becomes somebody's: a pointer and a count. */
 #define VEC_GIVE(v, array, count) ((array) = (v).at, (count) = (v).n)
 void *ir_grow(struct ir_ctx *ctx, void *old, int *cap, size_t size);
+/* A copy of a list of n, with room for one more. */
+#define IR_LONGER(ctx, list, n) ir_longer((ctx), (list), (size_t)(n), sizeof *(list))
+void *ir_longer(struct ir_ctx *ctx, const void *list, size_t n, size_t size);
 
 /* -- Diagnostics ------------------------------------------------------------------------
  * A message's text stands where it is made: what was expected, what was found, what would work. */

@@ -159,6 +159,12 @@ void *ir_grow(struct ir_ctx *ctx, void *old, int *cap, size_t size)
     return p;
 }
 
+void *ir_longer(struct ir_ctx *ctx, const void *list, size_t n, size_t size)
+{
+    void *p = ir_alloc_n(ctx, n + 1, size);
+    return n ? memcpy(p, list, n * size) : p;
+}
+
 void ir_protect_push(struct ir_ctx *ctx, struct ir_protect *frame)
 {
     frame->outer = ctx->protect;

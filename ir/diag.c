@@ -70,9 +70,7 @@ static void report(struct ir_ctx *ctx, const struct ir_where *where, enum ir_dia
         m.where.node = shown(ctx, where->node, false);
         m.where.op = shown(ctx, where->op, false);
     }
-    if (ctx->nmessages == ctx->cap_messages)
-        ctx->messages = ir_grow(ctx, ctx->messages, &ctx->cap_messages, sizeof *ctx->messages);
-    ctx->messages[ctx->nmessages++] = m;
+    IR_PUSH(ctx, ctx->messages, ctx->nmessages, ctx->cap_messages, m);
     ctx->nerrors += severity >= IR_ERROR;
     if (ctx->handler)
         ctx->handler(ctx->handler_user, &ctx->messages[ctx->nmessages - 1]);

@@ -65,9 +65,7 @@ struct ir_state *ir_state_new(struct ir_module *m, const char *name, ir_type typ
 
 void ir_default_new(struct ir_module *m, const char *input, struct ir_tensor *value)
 {
-    struct ir_default *more = IR_NEWN(m->ctx, m->ndefaults + 1, struct ir_default);
-    if (m->ndefaults)
-        memcpy(more, m->defaults, (size_t)m->ndefaults * sizeof *more);
+    struct ir_default *more = IR_LONGER(m->ctx, m->defaults, m->ndefaults);
     more[m->ndefaults++] = (struct ir_default){ir_intern(m->ctx, input), value};
     m->defaults = more;
 }
@@ -91,9 +89,7 @@ void ir_meta_new(struct ir_module *m, const char *key, const char *value)
             m->metas[i].value = ir_intern(m->ctx, value);
             return;
         }
-    struct ir_meta *more = IR_NEWN(m->ctx, m->nmetas + 1, struct ir_meta);
-    if (m->nmetas)
-        memcpy(more, m->metas, (size_t)m->nmetas * sizeof *more);
+    struct ir_meta *more = IR_LONGER(m->ctx, m->metas, m->nmetas);
     more[m->nmetas++] = (struct ir_meta){ir_intern(m->ctx, key), ir_intern(m->ctx, value)};
     m->metas = more;
 }
@@ -119,9 +115,7 @@ ir_type ir_state_whole_type(struct ir_ctx *ctx, const struct ir_state *s)
 
 void ir_advance_add(struct ir_func *f, struct ir_state *s, ir_expr to)
 {
-    struct ir_advance *more = IR_NEWN(f->module->ctx, f->nadvances + 1, struct ir_advance);
-    if (f->nadvances)
-        memcpy(more, f->advances, (size_t)f->nadvances * sizeof *more);
+    struct ir_advance *more = IR_LONGER(f->module->ctx, f->advances, f->nadvances);
     more[f->nadvances++] = (struct ir_advance){s, to};
     f->advances = more;
 }

@@ -320,9 +320,7 @@ static bool no_proof(struct ir_ctx *ctx, const struct kn_kernel *k, int insn, in
 /* Nothing shows that the index stays inside: the access gets a guard that says so, and does not happen elsewhere. */
 static void guard(struct ir_ctx *ctx, const struct kn_kernel *k, struct kn_insn *n, int axis)
 {
-    struct kn_guard *guards = IR_NEWN(ctx, n->nguards + 1, struct kn_guard);
-    if (n->nguards)
-        memcpy(guards, n->guards, n->nguards * sizeof *guards);
+    struct kn_guard *guards = IR_LONGER(ctx, n->guards, n->nguards);
     guards[n->nguards] = (struct kn_guard){n->index[axis], ir_const(ctx, 0), k->operands[n->operand].dims[axis]};
     n->nguards += MUTANT(345, 1, 0);
     n->guards = guards;

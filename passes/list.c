@@ -88,9 +88,7 @@ static bool read_pipeline(struct list_reader *r, const char *name, struct pass_s
     if (!parse(r->ctx, pass_of_pipeline(name), list))
         return false;
     span.last = list->n - 1;
-    if (list->nspans == list->spans_cap)
-        list->spans = ir_grow(r->ctx, list->spans, &list->spans_cap, sizeof span);
-    list->spans[list->nspans++] = span;
+    IR_PUSH(r->ctx, list->spans, list->nspans, list->spans_cap, span);
     return true;
 }
 
@@ -107,9 +105,7 @@ static bool read_pass(struct list_reader *r, struct pass_sequence *list)
     }
     if (*r->at == '{' && !read_args(r, &item))
         return false;
-    if (list->n == list->cap)
-        list->at = ir_grow(r->ctx, list->at, &list->cap, sizeof item);
-    list->at[list->n++] = item;
+    VEC_PUSH(r->ctx, *list, item);
     return true;
 }
 

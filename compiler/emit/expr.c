@@ -17,9 +17,7 @@ void em_bind_index(struct em *e, ir_expr sym, LLVMValueRef value, LLVMValueRef b
             return;
         }
     }
-    if (e->nbind == e->capbind)
-        e->bind = ir_grow(e->ctx, e->bind, &e->capbind, sizeof *e->bind);
-    e->bind[e->nbind++] = b;
+    IR_PUSH(e->ctx, e->bind, e->nbind, e->capbind, b);
 }
 
 void em_bind(struct em *e, ir_expr sym, LLVMValueRef value)

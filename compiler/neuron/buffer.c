@@ -22,9 +22,7 @@ void nk_deps_dma(struct nk *nk, struct nk_deps *to, int transfer)
     for (int i = to->ndma - 1; i >= 0; i--)
         if (to->dma[i] == transfer)
             return;
-    if (to->ndma == to->capdma)
-        to->dma = ir_grow(nk->ctx, to->dma, &to->capdma, sizeof *to->dma);
-    to->dma[to->ndma++] = transfer;
+    IR_PUSH(nk->ctx, to->dma, to->ndma, to->capdma, transfer);
 }
 
 void nk_deps_join(struct nk *nk, struct nk_deps *to, const struct nk_deps *from)

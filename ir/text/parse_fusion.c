@@ -25,9 +25,7 @@ static bool parse_nodes(struct parser *p, struct kn_group *g)
         struct ir_node *n;
         if (!parse_node_ref(p, &n))
             return false;
-        if (g->nnodes == g->cap)
-            g->nodes = ir_grow(p->ctx, g->nodes, &g->cap, sizeof *g->nodes);
-        g->nodes[g->nnodes++] = n;
+        IR_PUSH(p->ctx, g->nodes, g->nnodes, g->cap, n);
     } while (lex_take(p, ','));
     return true;
 }

@@ -141,9 +141,7 @@ static bool parse_attrs(struct parser *p, struct kn_step *s)
 
 static bool parse_region(struct parser *p, struct kn_step *s)
 {
-    struct kn_region *more = IR_NEWN(p->ctx, s->nregions + 1, struct kn_region);
-    if (s->nregions)
-        memcpy(more, s->regions, (size_t)s->nregions * sizeof *more);
+    struct kn_region *more = IR_LONGER(p->ctx, s->regions, s->nregions);
     struct kn_region *g = &more[s->nregions];
     struct token at = p->tok;
     int nexits;

@@ -10,10 +10,8 @@ static struct plan_send *send_between(struct plan_model *m, struct plan_cut *u, 
     for (int i = u->nsends - 1; i >= 0; i--)
         if (u->sends[i].from == from && u->sends[i].to == to)
             return &u->sends[i];
-    if (u->nsends == *cap)
-        u->sends = ir_grow(m->ctx, u->sends, cap, sizeof *u->sends);
-    u->sends[u->nsends] = (struct plan_send){.from = from, .to = to};
-    return &u->sends[u->nsends++];
+    IR_PUSH(m->ctx, u->sends, u->nsends, *cap, (struct plan_send){.from = from, .to = to});
+    return &u->sends[u->nsends - 1];
 }
 
 /* A value goes once to each stage that wants it, to the first segment there that does; each segment sends its part of

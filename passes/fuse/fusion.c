@@ -123,9 +123,7 @@ static void keep_members(struct lw *lw, const struct ir_block *block, struct kn_
             if (!g || (lw_is_view(n) && !g->anchor &&
                        g->root != n)) /* moves belong to those groups only that have them in front of a store */
                 continue;
-            if (g->nnodes == g->cap)
-                g->nodes = ir_grow(lw->ctx, g->nodes, &g->cap, sizeof *g->nodes);
-            g->nodes[g->nnodes++] = n;
+            IR_PUSH(lw->ctx, g->nodes, g->nnodes, g->cap, n);
         }
         for (int i = 0; i < n->nregions; i++)
             keep_members(lw, n->regions[i], to);

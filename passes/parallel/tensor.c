@@ -360,9 +360,7 @@ static bool run_whole(struct rewriter *w, const struct ir_node *n)
         types[i] = n->out[i]->type;
     b = w->b;
     b.where = n->where;
-    struct ir_attr *attrs = IR_NEWN(w->ctx, n->nattrs + 1, struct ir_attr);
-    if (n->nattrs)
-        memcpy(attrs, n->attrs, (size_t)n->nattrs * sizeof *attrs);
+    struct ir_attr *attrs = IR_LONGER(w->ctx, n->attrs, n->nattrs);
     struct ir_node *made = ir_build_typed(&b, n->op, n->nin, in, attrs, n->nout, types);
     if (!keep(w, n, made, NULL))
         return false;
@@ -404,9 +402,7 @@ static bool run_collective(struct rewriter *w, const struct ir_node *n)
             return false;
         types[i] = in[i]->type;
     }
-    struct ir_attr *attrs = IR_NEWN(w->ctx, n->nattrs + 1, struct ir_attr);
-    if (n->nattrs)
-        memcpy(attrs, n->attrs, (size_t)n->nattrs * sizeof *attrs);
+    struct ir_attr *attrs = IR_LONGER(w->ctx, n->attrs, n->nattrs);
     for (int i = 0; i < n->nattrs; i++)
         if (attrs[i].key == IR_ATTR_types)
             attrs[i].types = types;

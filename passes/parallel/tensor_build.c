@@ -6,9 +6,7 @@
 
 static struct ir_attr *copy_attrs(struct rewriter *w, const struct ir_node *n)
 {
-    struct ir_attr *attrs = IR_NEWN(w->ctx, n->nattrs + 1, struct ir_attr);
-    if (n->nattrs)
-        memcpy(attrs, n->attrs, (size_t)n->nattrs * sizeof *attrs);
+    struct ir_attr *attrs = IR_LONGER(w->ctx, n->attrs, n->nattrs);
     return attrs;
 }
 

@@ -80,10 +80,8 @@ int lw_storage(const struct lw *lw, int buffer)
 
 struct kn_step *lw_push_step(struct ir_ctx *ctx, struct kn_steps *to, struct kn_step s)
 {
-    if (to->n == to->cap)
-        to->at = ir_grow(ctx, to->at, &to->cap, sizeof *to->at);
-    to->at[to->n] = s;
-    return &to->at[to->n++];
+    VEC_PUSH(ctx, *to, s);
+    return &to->at[to->n - 1];
 }
 
 /* Is memory of that buffer (which is no alias) in the list? */

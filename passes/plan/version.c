@@ -21,9 +21,7 @@ struct kn_version *lw_version(struct lw *lw, struct kn_step *s, int state)
     for (int i = 0; i < s->nversions; i++)
         if (s->versions[i].buffer == state)
             return &s->versions[i];
-    struct kn_version *more = IR_NEWN(lw->ctx, s->nversions + 1, struct kn_version);
-    if (s->nversions)
-        memcpy(more, s->versions, (size_t)s->nversions * sizeof *more);
+    struct kn_version *more = IR_LONGER(lw->ctx, s->versions, s->nversions);
     more[s->nversions] = (struct kn_version){state, -1, -1};
     s->versions = more;
     return &more[s->nversions++];
