@@ -32,6 +32,25 @@ static inline bool tcc_grow(void *at, size_t each, void *room, size_t width, siz
     return true;
 }
 
+/* Room for one more element than the n of a list that seldom gets longer. False: no memory, and all is as it was. */
+#define ONE_MORE(at, n) tcc_resize(&(at), sizeof *(at), (size_t)(n) + 1)
+
+static inline bool tcc_resize(void *at, size_t each, size_t n)
+{
+    void *old, *grown;
+
+    memcpy(&old, at, sizeof old);
+    if (n > SIZE_MAX / each || !(grown = realloc(old, n * each)))
+        return false;
+    memcpy(at, &grown, sizeof grown);
+    return true;
+}
+
+/* Has array `at` at least n elements, of the `has` that it is said to have, new ones zero? False: no memory. */
+#define RESERVED(at, has, n)                                                              \
+    ((n) <= (has) || (tcc_resize(&(at), sizeof *(at), (n)) &&                             \
+                      (memset((at) + (has), 0, ((n) - (has)) * sizeof *(at)), (has) = (n), true)))
+
 /* Takes an element out of a list that it may be in. */
 #define UNLINK(first, element)                        \
     do {                                              \

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "runtime/rt_int.h"
+#include "base/grow.h"
 #include "base/safe.h"
 
 __attribute__((used)) static tcr_device_opener *const *const devices = tcr_optional_devices;
@@ -67,12 +68,10 @@ static bool rename_for(struct loaded *l, char *name, const struct stat *file)
 {
     for (int k = 0;; k++) {
         size_t size = strlen(name) + 1, last = (size_t)(strrchr(name, '/') - name) + 1;
-        struct stat *files;
 
         if (k == l->n) {
-            if (!(files = realloc(l->files, (size_t)(k + 1) * sizeof *files)))
+            if (!ONE_MORE(l->files, k))
                 return false;
-            l->files = files;
             l->files[l->n++] = *file;
         }
         if (same_file(&l->files[k], file) || !is_open(name)) {

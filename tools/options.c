@@ -8,6 +8,7 @@
 #include "tools/options_int.h"
 
 #include "base/format.h"
+#include "base/grow.h"
 #include "base/safe.h"
 #include "ir/ir.h"
 
@@ -62,7 +63,6 @@ static const struct {
 const struct tool_row tool_table[NTOOLS] = {
 #define TOOL(letter, name, line, usage) {name, line, usage},
 #include "tools/tools.def"
-#undef TOOL
 };
 
 static char last_error[400];
@@ -108,12 +108,10 @@ int usage_error(const struct options *o, const char *format, ...)
 
 static bool push(const char ***list, int *n, const char *s)
 {
-    const char **grown = realloc(*list, ((size_t)*n + 2) * sizeof **list);
-    if (!grown)
+    if (!ONE_MORE(*list, *n + 1))
         return false;
-    grown[(*n)++] = s;
-    grown[*n] = NULL;
-    *list = grown;
+    (*list)[(*n)++] = s;
+    (*list)[*n] = NULL;
     return true;
 }
 

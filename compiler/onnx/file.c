@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/grow.h"
 #include "base/safe.h"
 
 static bool map_descriptor(int fd, struct onnx_file *file, struct onnx_error *err)
@@ -86,11 +87,9 @@ static char *resolve(const char *folder, const char *name, const char *location,
 
 static bool add_file(struct onnx_model *m, const struct onnx_file *file)
 {
-    struct onnx_file *files = realloc(m->files, (m->file_count + 1) * sizeof *files);
-    if (!files)
+    if (!ONE_MORE(m->files, m->file_count))
         return false;
-    m->files = files;
-    files[m->file_count++] = *file;
+    m->files[m->file_count++] = *file;
     return true;
 }
 

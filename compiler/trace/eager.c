@@ -4,6 +4,7 @@
  * function of its own. The graph is recorded all the same, for gradients go through it.
  */
 #include "compiler/trace/trace_int.h"
+#include "base/grow.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -55,13 +56,7 @@ static bool make_room(struct trace_ctx *c)
     if (n <= g->neager)
         return true;
     n += n / 2 + 64;
-    struct tcc_object **more = realloc(g->eager, n * sizeof *more);
-    if (!more)
-        return trace_no_memory(c), false;
-    memset(more + g->neager, 0, (n - g->neager) * sizeof *more);
-    g->eager = more;
-    g->neager = n;
-    return true;
+    return RESERVED(g->eager, g->neager, n) || (trace_no_memory(c), false);
 }
 
 static void compute(struct trace_ctx *c, const struct ir_node *n)

@@ -6,6 +6,7 @@
  */
 #include "compiler/tccc.h"
 #include "compiler/trace/trace_int.h"
+#include "base/grow.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -114,13 +115,11 @@ static bool add_dump(struct trace_flags *f, const char *what)
         known = known || !strcmp(words[i], what);
     if (!known)
         return false;
-    char **more = realloc(f->dumps, ((size_t)f->ndumps + 2) * sizeof *more);
-    if (!more)
+    if (!ONE_MORE(f->dumps, f->ndumps + 1))
         return false;
-    f->dumps = more;
-    more[f->ndumps] = strdup(what);
-    more[f->ndumps + 1] = NULL;
-    return more[f->ndumps++] != NULL;
+    f->dumps[f->ndumps] = strdup(what);
+    f->dumps[f->ndumps + 1] = NULL;
+    return f->dumps[f->ndumps++] != NULL;
 }
 
 /* False: the value is not one of the option's. */

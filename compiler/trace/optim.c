@@ -70,10 +70,7 @@ static struct trace_data *initial(const struct ir_state *s)
 /* Takes over the data. */
 static struct trace_tensor *add_slot(struct trace_optimizer *o, const char *name, struct trace_data *data)
 {
-    struct slot *more = realloc(o->slots, (size_t)(o->nslots + 1) * sizeof *more);
-    if (more)
-        o->slots = more;
-    struct slot slot = {more ? strdup(name) : NULL, NULL};
+    struct slot slot = {ONE_MORE(o->slots, o->nslots) ? strdup(name) : NULL, NULL};
     if (slot.name)
         slot.t = trace_retain(trace_tensor_data(o->c, data));
     else

@@ -7,6 +7,7 @@
  * others wait for the lock and then find it. Whoever compiles is not taken for hanging: a thread says so meanwhile.
  */
 #include "compiler/trace/trace_int.h"
+#include "base/grow.h"
 #include "base/safe.h"
 
 #include <stdatomic.h>
@@ -86,12 +87,10 @@ int trace_check_group(struct trace_ctx *c, const char *what, const char *name)
 static int add_group(struct trace_ctx *c, const char *name, struct tccrt_comm *comm)
 {
     struct trace_world *w = c->world;
-    struct group *more = realloc(w->groups, (size_t)(w->ngroups + 1) * sizeof *more);
-    if (!more)
+    if (!ONE_MORE(w->groups, w->ngroups))
         return trace_no_memory(c);
-    w->groups = more;
-    more[w->ngroups] = (struct group){.comm = comm};
-    strcpy(more[w->ngroups++].name, name);
+    w->groups[w->ngroups] = (struct group){.comm = comm};
+    strcpy(w->groups[w->ngroups++].name, name);
     return TCC_OK;
 }
 

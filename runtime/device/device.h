@@ -103,6 +103,15 @@ enum tcr_timed_kind { TCR_TIMED_LAUNCH, TCR_TIMED_COPY };
 struct tcr_timed { uint32_t tag; int queue; enum tcr_timed_kind kind; size_t bytes; double start, end;
                    /* of a launch, where the device is simulated: what its time is that of; NULL: not known */
                    const char *bound; };
+static inline void tcr_times_from_first(struct tcr_timed *t, size_t n)
+{
+    double base = n ? t[0].start : 0;
+
+    for (size_t i = 0; i < n; i++) {
+        t[i].start -= base;
+        t[i].end -= base;
+    }
+}
 
 struct tcr_device;
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* csv_text.c - lines of a delimited text, and their fields: quoted, trimmed, missing, numbers (RFC 4180). */
 #include "tools/data/csv_int.h"
+#include "base/grow.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,14 +13,8 @@ bool csv_no_memory(char *error)
 
 static bool add_field(struct csv_table *t, struct csv_span s, char *error)
 {
-    if (t->nfields == t->room) {
-        int room = t->room ? 2 * t->room : 64;
-        struct csv_span *grown = room <= CSV_MOST_COLUMNS * 2 ? realloc(t->fields, (size_t)room * sizeof s) : NULL;
-        if (!grown)
-            return csv_no_memory(error);
-        t->fields = grown;
-        t->room = room;
-    }
+    if (t->nfields == 2 * CSV_MOST_COLUMNS || !GROWN(t->fields, t->nfields, t->room, 64))
+        return csv_no_memory(error);
     t->fields[t->nfields++] = s;
     return true;
 }

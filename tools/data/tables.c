@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "base/safe.h"
 
 enum { MOST_COLUMNS = 65536 };
@@ -106,14 +107,11 @@ void data_class_names(const struct data_column *c, char *to, size_t room)
 
 struct data_column *data_table_column(struct data_table *t, const char *name, size_t n)
 {
-    struct data_column *grown =
-        t->ncolumns < MOST_COLUMNS ? realloc(t->columns, ((size_t)t->ncolumns + 1) * sizeof *grown) : NULL;
-    char *copy = grown ? strndup(name, n) : NULL;
+    char *copy = t->ncolumns < MOST_COLUMNS && ONE_MORE(t->columns, t->ncolumns) ? strndup(name, n) : NULL;
 
-    t->columns = grown ? grown : t->columns;
     if (!copy)
         return NULL;
-    struct data_column *c = &grown[t->ncolumns++];
+    struct data_column *c = &t->columns[t->ncolumns++];
     *c = (struct data_column){.name = copy, .numbers = true};
     return c;
 }
@@ -137,9 +135,8 @@ struct data_table *data_table_of(struct data_tables *all, const char *input)
 
     if (known)
         return known;
-    struct data_table **grown = realloc(all->at, ((size_t)all->n + 1) * sizeof *grown), *t = calloc(1, sizeof *t);
-    all->at = grown ? grown : all->at;
-    if (!grown || !t || !(t->input = strdup(input))) {
+    struct data_table *t = calloc(1, sizeof *t);
+    if (!t || !ONE_MORE(all->at, all->n) || !(t->input = strdup(input))) {
         free(t);
         return NULL;
     }
@@ -478,15 +475,14 @@ static bool take_by(struct data_table *t, const char *s)
 
     if (!c || !c->encoding.scale)
         return false;
-    struct data_scale *grown = realloc(c->scales, ((size_t)c->nscales + 1) * sizeof *grown), own = {.n = 1};
-    if (!grown)
+    struct data_scale own = {.n = 1};
+    if (!ONE_MORE(c->scales, c->nscales))
         return false;
-    c->scales = grown;
     own.subtract = strtod(s, &end);
     if (end == s || *end != ' ')
         return false;
     own.divide = strtod(s = end + 1, &end);
-    grown[c->nscales++] = own;
+    c->scales[c->nscales++] = own;
     return end != s && !*end && isfinite(own.subtract) && isfinite(own.divide) && own.divide != 0;
 }
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "runtime/device/cuda/cuda_int.h"
+#include "base/grow.h"
 #include "base/mutant.h"
 
 /* -- Numbers -------------------------------------------------------------------------------------------- */
@@ -110,15 +111,8 @@ static int reserve_scratch(struct tcr_cuda *c, int queue, size_t bytes, const ch
 
 int cuda_room_for_params(struct tcr_cuda *c, size_t n)
 {
-    uint64_t *grown;
-
-    if (n <= c->params_room)
-        return TCC_OK;
-    if (!(grown = realloc(c->params, n * sizeof *grown)))
-        return tcr_fail(TCC_EENV, "no memory for the parameters of a launch");
-    c->params = grown;
-    c->params_room = n;
-    return TCC_OK;
+    return RESERVED(c->params, c->params_room, n) ? TCC_OK
+                                                  : tcr_fail(TCC_EENV, "no memory for the parameters of a launch");
 }
 
 /* Arguments and sizes in a table of the device's, for the launches of one kernel. A program that is being recorded

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "runtime/device/cuda/cuda_int.h"
+#include "base/grow.h"
 
 /* Its work is not under way. */
 static void empty(struct tcr_cuda *c, struct cuda_program *p)
@@ -180,11 +181,9 @@ void cuda_program_abort(struct tcr_cuda *c)
 int cuda_program_table(struct tcr_cuda *c, uint64_t at)
 {
     struct cuda_program *p = c->recording;
-    uint64_t *grown = realloc(p->tables, (p->ntables + 1) * sizeof *grown);
 
-    if (!grown)
+    if (!ONE_MORE(p->tables, p->ntables))
         return tcr_fail(TCC_EENV, "no memory for a program of the device");
-    p->tables = grown;
     p->tables[p->ntables++] = at;
     return TCC_OK;
 }

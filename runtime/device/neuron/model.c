@@ -58,18 +58,9 @@ void neuron_model_begin(struct tcr_neuron *n, const struct tcr_control *c)
 
 int neuron_model_reserve(struct tcr_neuron *n, int queues, uint32_t events)
 {
-    double *grown;
-
     if (queues > NEURON_WAITED)
         return tcr_fail(TCC_EENV, "device 'neuron' has %d queues, expected %d", NEURON_WAITED, queues);
-    if (events <= n->nevents)
-        return TCC_OK;
-    if (!(grown = realloc(n->events, events * sizeof *grown)))
-        return tcr_fail(TCC_EENV, "no memory for %u events", events);
-    memset(grown + n->nevents, 0, (events - n->nevents) * sizeof *grown);
-    n->events = grown;
-    n->nevents = events;
-    return TCC_OK;
+    return RESERVED(n->events, n->nevents, events) ? TCC_OK : tcr_fail(TCC_EENV, "no memory for %u events", events);
 }
 
 void neuron_model_free(struct tcr_neuron *n)
@@ -151,15 +142,11 @@ static void keep_time(struct tcr_neuron *n, const struct tcr_timed *t)
 int neuron_timed(struct tcr_device *d, const struct tcr_timed **list, size_t *count)
 {
     struct tcr_neuron *n = (struct tcr_neuron *)d;
-    double base = n->ntimed ? n->timed[0].start : 0;
 
-    for (size_t i = 0; i < n->ntimed; i++) {
-        n->timed[i].start -= base;
-        n->timed[i].end -= base;
-    }
     *list = n->timed;
     *count = n->ntimed;
     n->ntimed = 0;
+    tcr_times_from_first(n->timed, *count);
     return TCC_OK;
 }
 

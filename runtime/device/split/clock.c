@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "runtime/device/split/split_int.h"
+#include "base/grow.h"
 
 #define N (SPLIT_MAX_QUEUES + 1)
 
@@ -217,16 +218,7 @@ int split_clock_forget(struct split_clocks *k, const void *at, size_t bytes)
 
 int split_clock_events(struct split_clocks *k, uint32_t n)
 {
-    void *grown;
-
-    if (n <= k->nevents)
-        return TCC_OK;
-    if (!(grown = realloc(k->events, n * sizeof *k->events)))
-        return tcr_fail(TCC_EENV, "no memory for %u events", n);
-    k->events = grown;
-    memset(k->events + k->nevents, 0, (n - k->nevents) * sizeof *k->events);
-    k->nevents = n;
-    return TCC_OK;
+    return RESERVED(k->events, k->nevents, n) ? TCC_OK : tcr_fail(TCC_EENV, "no memory for %u events", n);
 }
 
 void split_clock_record(struct split_clocks *k, int queue, uint32_t event)

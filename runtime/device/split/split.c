@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "runtime/device/split/split_int.h"
+#include "base/grow.h"
 
 #define ARENA_ROOM ((size_t)4 << 30)
 
@@ -349,7 +350,6 @@ static int sync(struct tcr_device *d, uint32_t event)
 static int reserve(struct tcr_device *d, int64_t scratch, int queues, uint32_t events)
 {
     struct tcr_split *s = split_of(d);
-    struct split_event *grown;
     int status = s->cpu->device.ops->reserve(&s->cpu->device, scratch, 0, 0);
 
     if (status || (status = split_clock_events(&s->clocks, events)))
@@ -357,14 +357,7 @@ static int reserve(struct tcr_device *d, int64_t scratch, int queues, uint32_t e
     if (queues > SPLIT_MAX_QUEUES)
         return tcr_fail(TCC_EENV, "device 'cpu-split' has %d queues, expected %d", SPLIT_MAX_QUEUES, queues);
     s->nqueues = queues > s->nqueues ? queues : s->nqueues;
-    if (events <= s->nevents)
-        return TCC_OK;
-    if (!(grown = realloc(s->events, events * sizeof *grown)))
-        return tcr_fail(TCC_EENV, "no memory for %u events", events);
-    memset(grown + s->nevents, 0, (events - s->nevents) * sizeof *grown);
-    s->events = grown;
-    s->nevents = events;
-    return TCC_OK;
+    return RESERVED(s->events, s->nevents, events) ? TCC_OK : tcr_fail(TCC_EENV, "no memory for %u events", events);
 }
 
 /* Room in the device's memory for n values of the control block. */
@@ -477,15 +470,11 @@ static int discard(struct tcr_device *d, int queue, void *at, size_t bytes)
 static int timed(struct tcr_device *d, const struct tcr_timed **list, size_t *n)
 {
     struct tcr_split *s = split_of(d);
-    double base = s->ntimed ? s->timed[0].start : 0;
 
-    for (size_t i = 0; i < s->ntimed; i++) {
-        s->timed[i].start -= base;
-        s->timed[i].end -= base;
-    }
     *list = s->timed;
     *n = s->ntimed;
     s->ntimed = 0;
+    tcr_times_from_first(s->timed, *n);
     return TCC_OK;
 }
 
