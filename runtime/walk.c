@@ -37,15 +37,19 @@ int tcr_dynamic(struct tccrt_session *s, uint32_t b, int rank, const int64_t *di
     return TCC_OK;
 }
 
+static int known_size(struct tccrt_session *s, uint32_t b, const char *node, int64_t *dims, int64_t *bytes)
+{
+    int status = tcr_dims(s, s->m->buffers[b].dims, buffer_name(s, b), node, dims);
+
+    return status ? status : tcr_buffer_bytes(s, b, node, bytes);
+}
+
 static int make_dynamic(struct tccrt_session *s, uint32_t b, const char *node)
 {
-    const struct tcc_pbuffer *p = &s->m->buffers[b];
     int64_t dims[TCC_MAX_RANK], bytes;
-    int status = tcr_dims(s, p->dims, buffer_name(s, b), node, dims);
+    int status = known_size(s, b, node, dims, &bytes);
 
-    if (!status)
-        status = tcr_buffer_bytes(s, b, node, &bytes);
-    return status ? status : tcr_dynamic(s, b, (int)p->rank, dims, bytes);
+    return status ? status : tcr_dynamic(s, b, (int)s->m->buffers[b].rank, dims, bytes);
 }
 
 /* An output whose dims were not known when the run began. */
@@ -53,10 +57,8 @@ static int make_output(struct tccrt_session *s, uint32_t b, const char *node)
 {
     const struct tcc_pbuffer *p = &s->m->buffers[b];
     int64_t dims[TCC_MAX_RANK], bytes;
-    int status = tcr_dims(s, p->dims, buffer_name(s, b), node, dims);
+    int status = known_size(s, b, node, dims, &bytes);
 
-    if (!status)
-        status = tcr_buffer_bytes(s, b, node, &bytes);
     if (!status)
         tcr_output_memory(s, p->index, tcr_memory(s, b), (int)p->dtype, (int)p->rank, dims, bytes, &status);
     return status;

@@ -6,14 +6,20 @@
 
 #include <string.h>
 
+static ir_type *param_types(struct ir_ctx *ctx, const struct ir_func *f)
+{
+    ir_type *types = IR_NEWN(ctx, f->body->nparams, ir_type);
+    for (int i = 0; i < f->body->nparams; i++)
+        types[i] = f->body->params[i]->type;
+    return types;
+}
+
 static bool pin_func(struct ir_ctx *ctx, const struct frontend_options *o, struct ir_func *f)
 {
     struct frontend_pins pins = {0};
     int n = f->body->nparams;
-    ir_type *types = IR_NEWN(ctx, n, ir_type);
+    ir_type *types = param_types(ctx, f);
 
-    for (int i = 0; i < n; i++)
-        types[i] = f->body->params[i]->type;
     if (!frontend_pin(ctx, o, n, f->input_names, types, &pins))
         return false;
     for (int i = 0; i < n; i++)
@@ -92,10 +98,8 @@ static bool version_func(struct ir_ctx *ctx, const struct frontend_options *o, c
     struct frontend_pins pins = {0};
     struct ir_func *g = ir_func_clone(f, ir_internf(ctx, "%s.v%d", f->name, o->combination));
     int n = f->body->nparams;
-    ir_type *types = IR_NEWN(ctx, n, ir_type);
+    ir_type *types = param_types(ctx, f);
 
-    for (int i = 0; i < n; i++)
-        types[i] = f->body->params[i]->type;
     if (!g || !own_symbols(g) || !frontend_pin(ctx, o, n, f->input_names, types, &pins))
         return false;
     for (int i = 0; i < n; i++)
@@ -111,10 +115,8 @@ static bool has_listed_dim(struct ir_ctx *ctx, const struct frontend_options *o,
 {
     struct frontend_pins pins;
     int n = f->body->nparams;
-    ir_type *types = IR_NEWN(ctx, n, ir_type);
+    ir_type *types = param_types(ctx, f);
 
-    for (int i = 0; i < n; i++)
-        types[i] = f->body->params[i]->type;
     ir_quiet(ctx, true);
     bool has = frontend_pin(ctx, o, n, f->input_names, types, &pins);
     ir_quiet(ctx, false);

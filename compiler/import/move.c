@@ -26,11 +26,16 @@ static bool same_dims(const struct ir_value *x, int rank, const ir_expr *dims)
     return same;
 }
 
-struct ir_value *imp_reshape(struct imp *im, struct ir_value *x, int rank, const ir_expr *dims)
+static struct ir_value *shaped(struct imp *im, enum ir_op op, struct ir_value *x, int rank, const ir_expr *dims)
 {
     if (!x || same_dims(x, rank, dims))
         return x;
-    return imp_op(im, IR_reshape, 1, &x, IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, rank, dims)));
+    return imp_op(im, op, 1, &x, IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, rank, dims)));
+}
+
+struct ir_value *imp_reshape(struct imp *im, struct ir_value *x, int rank, const ir_expr *dims)
+{
+    return shaped(im, IR_reshape, x, rank, dims);
 }
 
 struct ir_value *imp_transpose(struct imp *im, struct ir_value *x, const int64_t *perm)
@@ -45,9 +50,7 @@ struct ir_value *imp_transpose(struct imp *im, struct ir_value *x, const int64_t
 
 struct ir_value *imp_expand(struct imp *im, struct ir_value *x, int rank, const ir_expr *dims)
 {
-    if (!x || same_dims(x, rank, dims))
-        return x;
-    return imp_op(im, IR_expand, 1, &x, IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, rank, dims)));
+    return shaped(im, IR_expand, x, rank, dims);
 }
 
 struct ir_value *imp_slice(struct imp *im, struct ir_value *x, const ir_expr *starts, const ir_expr *sizes,

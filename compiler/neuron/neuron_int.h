@@ -365,6 +365,14 @@ struct neuron_operand nk_operand(struct nk *nk, const struct nk_tile *t, const s
 struct neuron_operand nk_box_operand(struct nk *nk, const struct nk_tile *t, const struct nk_value *v,
                                      const struct nk_box *b, bool *fits);
 struct neuron_operand nk_literal(double v);
+static inline struct neuron_operand nk_in_register(int reg)
+{
+    return (struct neuron_operand){.space = NEURON_REGISTER, .reg = (uint8_t)reg};
+}
+static inline struct neuron_operand nk_integer(int64_t v) /* in place of a register */
+{
+    return (struct neuron_operand){.space = NEURON_REGISTER, .reg = NEURON_NO_REGISTER, .offset = v};
+}
 /* A pattern under construction: dims that lie side by side become one. */
 struct nk_pattern { int n; int64_t size[NK_AXES + 1], stride[NK_AXES + 1]; };
 void nk_pattern_add(struct nk_pattern *p, int64_t size, int64_t stride, bool apart);

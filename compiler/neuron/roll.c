@@ -236,30 +236,21 @@ static bool put(struct nest *n, const struct neuron_instr *i)
     return true;
 }
 
-static struct neuron_operand in_register(int reg)
-{
-    return (struct neuron_operand){.space = NEURON_REGISTER, .reg = (uint8_t)reg};
-}
-
-static struct neuron_operand an_integer(int64_t v)
-{
-    return (struct neuron_operand){.space = NEURON_REGISTER, .reg = NEURON_NO_REGISTER, .offset = v};
-}
-
 static void set(struct nest *n, int reg, int64_t v)
 {
-    put(n, &(struct neuron_instr){.op = NEURON_OP_SET, .noperands = 2, .operand = {in_register(reg), an_integer(v)}});
+    put(n,
+        &(struct neuron_instr){.op = NEURON_OP_SET, .noperands = 2, .operand = {nk_in_register(reg), nk_integer(v)}});
 }
 
 static void count(struct nest *n, enum neuron_op op, int reg, int from, struct neuron_operand by)
 {
     put(n, &(struct neuron_instr){
-               .op = (uint8_t)op, .noperands = 3, .operand = {in_register(reg), in_register(from), by}});
+               .op = (uint8_t)op, .noperands = 3, .operand = {nk_in_register(reg), nk_in_register(from), by}});
 }
 
 static void add(struct nest *n, int reg, int64_t by)
 {
-    count(n, NEURON_OP_REG_ADD, reg, reg, an_integer(by));
+    count(n, NEURON_OP_REG_ADD, reg, reg, nk_integer(by));
 }
 
 /* The register of the value that comes next, in the loops that are open. */
@@ -308,7 +299,7 @@ static const int64_t *emit_loop(struct nest *n, const struct node *node, int64_t
                                 bool write)
 {
     int depth = n->depth++;
-    struct neuron_instr head = {.op = NEURON_OP_LOOP, .noperands = 1, .operand = {an_integer(count)}};
+    struct neuron_instr head = {.op = NEURON_OP_LOOP, .noperands = 1, .operand = {nk_integer(count)}};
     n->open[depth] = node;
     n->value[depth] = 0;
     if (write)
@@ -454,9 +445,9 @@ bool nk_put_rolled(struct nk *nk, int engine, const struct nk_rolled *rolled, in
     for (int k = 0; k < n.nregs && n.fits; k++)
         put(&n, &(struct neuron_instr){.op = NEURON_OP_SET,
                                        .noperands = 2,
-                                       .operand = {in_register(k), n.reg[k].from == NEURON_NO_REGISTER
-                                                                       ? an_integer(0)
-                                                                       : in_register(n.reg[k].from)}});
+                                       .operand = {nk_in_register(k), n.reg[k].from == NEURON_NO_REGISTER
+                                                                          ? nk_integer(0)
+                                                                          : nk_in_register(n.reg[k].from)}});
     for (int k = 0; k < list->n && n.fits; k++)
         emit(&n, list->at[k], list->at[k]->value, true);
     return n.fits;

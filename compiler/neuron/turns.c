@@ -36,25 +36,15 @@ static void put(struct turns *u, const struct neuron_instr *i)
         nk_refuse(u->nk, "no memory for a program");
 }
 
-static struct neuron_operand in_register(int reg)
-{
-    return (struct neuron_operand){.space = NEURON_REGISTER, .reg = (uint8_t)reg};
-}
-
-static struct neuron_operand an_integer(int64_t v)
-{
-    return (struct neuron_operand){.space = NEURON_REGISTER, .reg = NEURON_NO_REGISTER, .offset = v};
-}
-
 static void set(struct turns *u, int reg, struct neuron_operand v)
 {
-    put(u, &(struct neuron_instr){.op = NEURON_OP_SET, .noperands = 2, .operand = {in_register(reg), v}});
+    put(u, &(struct neuron_instr){.op = NEURON_OP_SET, .noperands = 2, .operand = {nk_in_register(reg), v}});
 }
 
 static void count(struct turns *u, enum neuron_op op, int reg, struct neuron_operand by)
 {
-    put(u,
-        &(struct neuron_instr){.op = (uint8_t)op, .noperands = 3, .operand = {in_register(reg), in_register(reg), by}});
+    put(u, &(struct neuron_instr){
+               .op = (uint8_t)op, .noperands = 3, .operand = {nk_in_register(reg), nk_in_register(reg), by}});
 }
 
 /* -- Semaphores -- */
@@ -179,7 +169,7 @@ static void load_word(struct turns *u, int reg, const struct nk_read *from, int 
                                .offset = 4 * word,
                                .size = {1},
                                .stride = {1}};
-    put(u, &(struct neuron_instr){.op = NEURON_OP_REG_LOAD, .noperands = 2, .operand = {in_register(reg), o}});
+    put(u, &(struct neuron_instr){.op = NEURON_OP_REG_LOAD, .noperands = 2, .operand = {nk_in_register(reg), o}});
 }
 
 /* Addresses begin where an index says. What 32 bits do not hold is out of every tensor's bounds: a high word that isn't
@@ -189,26 +179,26 @@ static void begin_at(struct turns *u, int read)
     const struct nk_read *from = &u->t->read[read];
     const int sign = 0, high = 1, place = 2; /* registers of turns, which have not begun */
     load_word(u, place, from, 0);
-    set(u, high, an_integer(0));
+    set(u, high, nk_integer(0));
     if (from->words > 1) {
         load_word(u, high, from, 1);
-        set(u, sign, in_register(place));
-        count(u, NEURON_OP_REG_SHR, sign, an_integer(31));
-        count(u, NEURON_OP_REG_ADD, high, in_register(sign));
+        set(u, sign, nk_in_register(place));
+        count(u, NEURON_OP_REG_SHR, sign, nk_integer(31));
+        count(u, NEURON_OP_REG_ADD, high, nk_in_register(sign));
     }
-    count(u, NEURON_OP_REG_MUL, place, an_integer(from->times));
-    count(u, NEURON_OP_REG_ADD, place, an_integer(from->plus));
-    set(u, sign, in_register(place));
-    count(u, NEURON_OP_REG_SHR, sign, an_integer(31));
-    count(u, NEURON_OP_REG_ADD, high, in_register(sign));
+    count(u, NEURON_OP_REG_MUL, place, nk_integer(from->times));
+    count(u, NEURON_OP_REG_ADD, place, nk_integer(from->plus));
+    set(u, sign, nk_in_register(place));
+    count(u, NEURON_OP_REG_SHR, sign, nk_integer(31));
+    count(u, NEURON_OP_REG_ADD, high, nk_in_register(sign));
     count(u, NEURON_OP_REG_MUL, high, from->bound);
-    count(u, NEURON_OP_REG_ADD, place, in_register(high));
+    count(u, NEURON_OP_REG_ADD, place, nk_in_register(high));
     for (int b = 0; b < u->nbases; b++) {
         if (is_none(&u->base[b].by[u->t->naxes + read]))
             continue;
         set(u, COUNT, u->base[b].by[u->t->naxes + read]);
-        count(u, NEURON_OP_REG_MUL, COUNT, in_register(place));
-        count(u, NEURON_OP_REG_ADD, WAITS - 1 - b, in_register(COUNT));
+        count(u, NEURON_OP_REG_MUL, COUNT, nk_in_register(place));
+        count(u, NEURON_OP_REG_ADD, WAITS - 1 - b, nk_in_register(COUNT));
     }
 }
 
@@ -222,8 +212,8 @@ static void go_by_place(struct turns *u, int axis, int times)
         if (!nk_times(&by, times, 0))
             nk_refuse(u->nk, "an address that too many sizes are factors of");
         set(u, COUNT, by);
-        count(u, NEURON_OP_REG_MUL, COUNT, in_register(PLACE));
-        count(u, NEURON_OP_REG_ADD, WAITS - 1 - b, in_register(COUNT));
+        count(u, NEURON_OP_REG_MUL, COUNT, nk_in_register(PLACE));
+        count(u, NEURON_OP_REG_ADD, WAITS - 1 - b, nk_in_register(COUNT));
     }
 }
 
@@ -231,7 +221,7 @@ static void go_by_place(struct turns *u, int axis, int times)
 
 static struct neuron_operand units_of(const struct nk_axis_turns *x)
 {
-    struct neuron_operand units = an_integer(x->units);
+    struct neuron_operand units = nk_integer(x->units);
     if (!x->units) {
         units.by[0] = 1;
         units.power[0] = x->power;
@@ -242,14 +232,14 @@ static struct neuron_operand units_of(const struct nk_axis_turns *x)
 static void divide(struct turns *u, int reg, int64_t by)
 {
     if (by > 1)
-        count(u, NEURON_OP_REG_SHR, reg, an_integer(__builtin_ctzll((uint64_t)by)));
+        count(u, NEURON_OP_REG_SHR, reg, nk_integer(__builtin_ctzll((uint64_t)by)));
 }
 
 /* Of as many units as are counted, how many turns of a level there are. */
 static void count_turns(struct turns *u, const struct nk_axis_turns *x, int level)
 {
     if (level)
-        count(u, NEURON_OP_REG_AND, COUNT, an_integer(x->points[level - 1] - 1));
+        count(u, NEURON_OP_REG_AND, COUNT, nk_integer(x->points[level - 1] - 1));
     divide(u, COUNT, x->points[level]);
 }
 
@@ -259,12 +249,12 @@ static void put_turn(struct turns *u, int number)
     if (!nk_put_rolled(u->nk, u->engine, u->rolled[number], u->t->naxes, &places))
         nk_refuse(u->nk, "more than %d steps in turns of a loop", places.most);
     make_up(u, u->t->program[number]);
-    count(u, NEURON_OP_REG_ADD, WAITS, an_integer(u->each));
+    count(u, NEURON_OP_REG_ADD, WAITS, nk_integer(u->each));
 }
 
 static void begin_loop(struct turns *u)
 {
-    put(u, &(struct neuron_instr){.op = NEURON_OP_LOOP, .noperands = 1, .operand = {in_register(COUNT)}});
+    put(u, &(struct neuron_instr){.op = NEURON_OP_LOOP, .noperands = 1, .operand = {nk_in_register(COUNT)}});
 }
 
 static void end_loop(struct turns *u)
@@ -283,10 +273,10 @@ static void put_keys(struct turns *u, int level, int levels, bool behind)
         int number = level * x->n + l;
         if (!u->t->program[number])
             continue;
-        set(u, COUNT, in_register(PLACE));
+        set(u, COUNT, nk_in_register(PLACE));
         if (behind) {
-            count(u, NEURON_OP_REG_ADD, COUNT, an_integer(x->points[level]));
-            count(u, NEURON_OP_REG_MUL, COUNT, an_integer(-1));
+            count(u, NEURON_OP_REG_ADD, COUNT, nk_integer(x->points[level]));
+            count(u, NEURON_OP_REG_MUL, COUNT, nk_integer(-1));
             count(u, NEURON_OP_REG_ADD, COUNT, units_of(x));
         }
         count_turns(u, x, l);
@@ -313,7 +303,7 @@ static void put_some_rows(struct turns *u, int level, bool even)
     put_turn(u, x->n * x->n + level);
     go_by_place(u, axis, -1);
     go_on(u, axis - 1, x->points[level], 0);
-    count(u, NEURON_OP_REG_ADD, PLACE, an_integer(x->points[level]));
+    count(u, NEURON_OP_REG_ADD, PLACE, nk_integer(x->points[level]));
 }
 
 /* Times 1 if there are at least so many rows, else 0; or the other way round. */
@@ -322,13 +312,13 @@ static void if_at_least(struct turns *u, int64_t rows, bool otherwise)
     enum { SCRATCH = 0, BITS = 24 }; /* a register of turns, while none is at work */
     set(u, SCRATCH, units_of(&u->t->axis[u->t->naxes - 2]));
     divide(u, SCRATCH, rows);
-    count(u, NEURON_OP_REG_ADD, SCRATCH, an_integer((1 << BITS) - 1));
+    count(u, NEURON_OP_REG_ADD, SCRATCH, nk_integer((1 << BITS) - 1));
     divide(u, SCRATCH, 1 << BITS);
     if (otherwise) {
-        count(u, NEURON_OP_REG_MUL, SCRATCH, an_integer(-1));
-        count(u, NEURON_OP_REG_ADD, SCRATCH, an_integer(1));
+        count(u, NEURON_OP_REG_MUL, SCRATCH, nk_integer(-1));
+        count(u, NEURON_OP_REG_ADD, SCRATCH, nk_integer(1));
     }
-    count(u, NEURON_OP_REG_MUL, COUNT, in_register(SCRATCH));
+    count(u, NEURON_OP_REG_MUL, COUNT, nk_in_register(SCRATCH));
 }
 
 /*
@@ -340,7 +330,7 @@ static void put_rows(struct turns *u)
 {
     int axis = u->t->naxes - 2;
     const struct nk_axis_turns *x = &u->t->axis[axis];
-    set(u, PLACE, an_integer(0));
+    set(u, PLACE, nk_integer(0));
     put_turn(u, x->n * x->n + x->n);
     for (int l = 0; l < x->n; l++) {
         set(u, COUNT, units_of(x));
@@ -353,8 +343,8 @@ static void put_rows(struct turns *u)
         if (!l || x->points[l] == 1)
             continue;
         set(u, COUNT, units_of(x)); /* some are left: 1, else 0 */
-        count(u, NEURON_OP_REG_AND, COUNT, an_integer(x->points[l] - 1));
-        count(u, NEURON_OP_REG_ADD, COUNT, an_integer(x->points[l] - 1));
+        count(u, NEURON_OP_REG_AND, COUNT, nk_integer(x->points[l] - 1));
+        count(u, NEURON_OP_REG_ADD, COUNT, nk_integer(x->points[l] - 1));
         divide(u, COUNT, x->points[l]);
         if_at_least(u, x->points[l], false);
         if (l > 1)
@@ -362,7 +352,7 @@ static void put_rows(struct turns *u)
         begin_loop(u);
         go_by_place(u, axis, -1);
         set(u, PLACE, units_of(x));
-        count(u, NEURON_OP_REG_ADD, PLACE, an_integer(-x->points[l]));
+        count(u, NEURON_OP_REG_ADD, PLACE, nk_integer(-x->points[l]));
         go_by_place(u, axis, 1);
         put_some_rows(u, l, false);
         end_loop(u);
@@ -398,12 +388,12 @@ void nk_put_turns(struct nk *nk, const struct nk_turns *t, int n)
     for (int k = 0; k < n; k++)
         find_signals(&u, &t[k]);
     for (u.engine = 0; u.engine < NEURON_NENGINES; u.engine++) {
-        set(&u, WAITS, an_integer(0));
+        set(&u, WAITS, nk_integer(0));
         for (int k = 0; k < n; k++) {
             u.t = &t[k];
             find_bases(&u);
             for (int b = 0; b < u.nbases; b++)
-                set(&u, WAITS - 1 - b, an_integer(0));
+                set(&u, WAITS - 1 - b, nk_integer(0));
             for (int r = 0; r < t[k].nread; r++)
                 begin_at(&u, r);
             for (int p = 0; p < programs_of(u.t); p++)

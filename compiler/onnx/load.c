@@ -29,6 +29,17 @@ static void *alloc(struct onnx_reader *r, size_t count, size_t size)
     return p;
 }
 
+/* NAME(r, from, n): the n messages that `from` lists, as an array of which `one` fills each; NULL after a report. */
+#define ARRAY(name, type, message, one)                                           \
+    static const type *name(struct onnx_reader *r, message const *from, size_t n) \
+    {                                                                             \
+        type *to = alloc(r, n, sizeof *to);                                       \
+        for (size_t k = 0; to && k < n; k++)                                      \
+            if (!one(r, from[k], &to[k]))                                         \
+                return NULL;                                                      \
+        return to;                                                                \
+    }
+
 static const char *const *names(struct onnx_reader *r, char *const *from, size_t n)
 {
     const char **to = alloc(r, n, sizeof *to);
@@ -48,15 +59,7 @@ static bool string_of(struct onnx_reader *r, ProtobufCBinaryData from, struct on
     return true;
 }
 
-static const struct onnx_str *strings_of(struct onnx_reader *r, const ProtobufCBinaryData *from, size_t n)
-{
-    struct onnx_str *to = alloc(r, n, sizeof *to);
-    for (size_t k = 0; to && k < n; k++) {
-        if (!string_of(r, from[k], &to[k]))
-            return NULL;
-    }
-    return to;
-}
+ARRAY(strings_of, struct onnx_str, ProtobufCBinaryData, string_of)
 
 static const struct onnx_type *type_of(struct onnx_reader *r, const Onnx__TypeProto *p);
 
@@ -219,15 +222,7 @@ static bool attr_of(struct onnx_reader *r, const Onnx__AttributeProto *p, struct
     return attr_lists(r, p, a);
 }
 
-static const struct onnx_attr *attrs_of(struct onnx_reader *r, Onnx__AttributeProto *const *from, size_t n)
-{
-    struct onnx_attr *to = alloc(r, n, sizeof *to);
-    for (size_t k = 0; to && k < n; k++) {
-        if (!attr_of(r, from[k], &to[k]))
-            return NULL;
-    }
-    return to;
-}
+ARRAY(attrs_of, struct onnx_attr, Onnx__AttributeProto *, attr_of)
 
 /* Calls `visit` with the bytes of each record of the moved field `number` that protobuf-c kept as unknown. */
 static bool each_moved(struct onnx_reader *r, const ProtobufCMessage *m, uint32_t number, void *to,
@@ -327,15 +322,7 @@ static bool info_of(struct onnx_reader *r, const Onnx__ValueInfoProto *p, struct
     return v->type != NULL;
 }
 
-static const struct onnx_value_info *infos_of(struct onnx_reader *r, Onnx__ValueInfoProto *const *from, size_t n)
-{
-    struct onnx_value_info *to = alloc(r, n, sizeof *to);
-    for (size_t k = 0; to && k < n; k++) {
-        if (!info_of(r, from[k], &to[k]))
-            return NULL;
-    }
-    return to;
-}
+ARRAY(infos_of, struct onnx_value_info, Onnx__ValueInfoProto *, info_of)
 
 static bool graph_tensors(struct onnx_reader *r, const Onnx__GraphProto *p, struct onnx_graph *g)
 {

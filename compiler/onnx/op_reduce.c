@@ -15,6 +15,14 @@ static const struct {
     [R_LOG_SUM_EXP] = {IR_exp, IR_reduce_sum, IR_log},   [R_SUM_SQUARE] = {IR_square, IR_reduce_sum, IR_OP_NONE},
 };
 
+static bool finished(struct imp *im, struct ir_value *v, enum tcc_dtype type)
+{
+    enum ir_op after = forms[im->row->arg].after;
+    if (v && after != IR_OP_NONE)
+        v = imp_un(im, after, imp_cast(im, v, imp_is_float(v) ? imp_dtype(v) : TCC_F64));
+    return v && imp_out(im, 0, imp_cast(im, v, type));
+}
+
 bool onnx_op_reduce(struct imp *im)
 {
     int arg = im->row->arg;
@@ -43,11 +51,7 @@ bool onnx_op_reduce(struct imp *im)
     if (forms[arg].before != IR_OP_NONE)
         v = imp_un(im, forms[arg].before, v);
     v = arg == R_MEAN ? imp_mean(im, v, n, axes, keep) : imp_reduce(im, forms[arg].reduce, v, n, axes, keep);
-    if (v && forms[arg].after != IR_OP_NONE) {
-        enum tcc_dtype wide = imp_is_float(v) ? imp_dtype(v) : TCC_F64;
-        v = imp_un(im, forms[arg].after, imp_cast(im, v, wide));
-    }
-    return v && imp_out(im, 0, imp_cast(im, v, imp_dtype(x)));
+    return finished(im, v, imp_dtype(x));
 }
 
 /* Axes known only at run time: every element is scattered to its place in the result (opaque.c does the arithmetic). */
@@ -65,11 +69,7 @@ bool imp_reduce_opaque(struct imp *im)
     v = v ? imp_reduce_scatter(im, v, imp_in(im, 1), keep, forms[arg].reduce, &count) : NULL;
     if (v && arg == R_MEAN)
         v = imp_bin(im, IR_div, v, imp_cast(im, count, imp_dtype(v)));
-    if (v && forms[arg].after != IR_OP_NONE) {
-        enum tcc_dtype wide = imp_is_float(v) ? imp_dtype(v) : TCC_F64;
-        v = imp_un(im, forms[arg].after, imp_cast(im, v, wide));
-    }
-    return v && imp_out(im, 0, imp_cast(im, v, imp_dtype(x)));
+    return v && finished(im, v, imp_dtype(x));
 }
 
 bool onnx_op_arg(struct imp *im)

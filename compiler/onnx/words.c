@@ -43,7 +43,8 @@ bool imp_user_attr(struct imp *im, const struct onnx_attr *a, struct ir_attr *to
     return true;
 }
 
-const struct ir_attr *imp_user_attrs(struct imp *im, int *n)
+/* all: what can't be one is refused; else it is left out */
+static const struct ir_attr *user_attrs(struct imp *im, bool all, int *n)
 {
     struct ir_attr *attrs = IR_NEWN(im->ctx, im->node->attr_count + 1, struct ir_attr);
     *n = 0;
@@ -51,27 +52,28 @@ const struct ir_attr *imp_user_attrs(struct imp *im, int *n)
         const struct onnx_attr *a = imp_attr(im, im->node->attrs[k].name);
         if (!a)
             continue;
-        if (!imp_user_attr(im, a, &attrs[*n]))
+        if (!imp_user_attr(im, a, &attrs[*n])) {
+            if (!all)
+                continue;
             return imp_unsupported(
                        im,
                        "attribute '%s': numbers, strings, lists of them and tensors are what a custom operator takes",
                        im->node->attrs[k].name),
                    NULL;
+        }
         attrs[(*n)++].name = ir_intern(im->ctx, im->node->attrs[k].name);
     }
     return attrs;
 }
 
+const struct ir_attr *imp_user_attrs(struct imp *im, int *n)
+{
+    return user_attrs(im, true, n);
+}
+
 const struct ir_attr *imp_words(struct imp *im, int *n)
 {
-    struct ir_attr *attrs = IR_NEWN(im->ctx, im->node->attr_count + 1, struct ir_attr);
-    *n = 0;
-    for (size_t k = 0; k < im->node->attr_count; k++) {
-        const struct onnx_attr *a = imp_attr(im, im->node->attrs[k].name);
-        if (a && imp_user_attr(im, a, &attrs[*n]))
-            attrs[(*n)++].name = ir_intern(im->ctx, im->node->attrs[k].name);
-    }
-    return attrs;
+    return user_attrs(im, false, n);
 }
 
 struct ir_node *imp_lib(struct imp *im, const char *name, int nin, struct ir_value *const *in, int nout,

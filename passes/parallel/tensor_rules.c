@@ -11,16 +11,12 @@ static const struct shard_row rows[IR_NOPS] = {
 #define SHARD_KIND(kind, rule, build)
 #define SHARD(op, rule, build) [IR_##op] = {shard_##rule, shard_build_##build},
 #include "passes/parallel/tensor.def"
-#undef SHARD_KIND
-#undef SHARD
 };
 
 static const struct shard_row kinds[IR_NKINDS] = {
 #define SHARD_KIND(kind, rule, build) [IR_K_##kind] = {shard_##rule, shard_build_##build},
 #define SHARD(op, rule, build)
 #include "passes/parallel/tensor.def"
-#undef SHARD_KIND
-#undef SHARD
 };
 
 const struct shard_row *shard_row_of(enum ir_op op)
@@ -143,6 +139,21 @@ static int operand_axis(ir_type t, int rank, int axis, ir_expr size)
     return a >= 0 && (!ir_is_value(t->dim[a], 1) || ir_is_value(size, 1)) ? a : -1;
 }
 
+/* The result is cut along c's axis, which is the result's or that of operand `index`; so are the first n operands that
+ * have it. */
+static bool cut_along(struct shard_node *x, bool result, int index, int n, struct sharding c)
+{
+    ir_type to = out_type(x);
+    int axis = result ? c.axis : c.axis + to->rank - in_type(x, index)->rank;
+    for (int i = 0; i < n; i++) {
+        int a = operand_axis(in_type(x, i), to->rank, axis, to->dim[axis]);
+        if (a >= 0)
+            x->in[i] = part(a, c.outer);
+    }
+    x->out[0] = part(axis, c.outer);
+    return true;
+}
+
 bool shard_map(struct shard_node *x, bool result, int index, struct sharding c)
 {
     enum ir_op op = x->n->op;
@@ -150,15 +161,7 @@ bool shard_map(struct shard_node *x, bool result, int index, struct sharding c)
         return !result && (op == IR_add || op == IR_sub || op == IR_neg) && all_are(x, c);
     if (c.kind == SHARD_MAX || c.kind == SHARD_MIN)
         return !result && op == (c.kind == SHARD_MAX ? IR_max : IR_min) && all_are(x, c);
-    ir_type to = out_type(x);
-    int axis = result ? c.axis : c.axis + to->rank - in_type(x, index)->rank;
-    for (int i = 0; i < x->n->nin; i++) {
-        int a = operand_axis(in_type(x, i), to->rank, axis, to->dim[axis]);
-        if (a >= 0)
-            x->in[i] = part(a, c.outer);
-    }
-    x->out[0] = part(axis, c.outer);
-    return true;
+    return cut_along(x, result, index, x->n->nin, c);
 }
 
 /* -- Moves --------------------------------------------------------------------------------------------------------- */
@@ -456,7 +459,6 @@ static int axis_of(const struct shard_node *x, int operand, enum role role)
 bool shard_matmul(struct shard_node *x, bool result, int index, struct sharding c)
 {
     int given = result ? 2 : index;
-    ir_type to = out_type(x);
     if (c.kind != SHARD_SPLIT || in_type(x, 0)->rank < 2 || in_type(x, 1)->rank < 2)
         return false;
     enum role role = role_of(x, given, c.axis);
@@ -473,14 +475,7 @@ bool shard_matmul(struct shard_node *x, bool result, int index, struct sharding 
         return true;
     case LEADING: break;
     }
-    int axis = result ? c.axis : c.axis + to->rank - in_type(x, index)->rank;
-    for (int i = 0; i < 2; i++) {
-        int a = operand_axis(in_type(x, i), to->rank, axis, to->dim[axis]);
-        if (a >= 0)
-            x->in[i] = part(a, c.outer);
-    }
-    x->out[0] = part(axis, c.outer);
-    return true;
+    return cut_along(x, result, index, 2, c);
 }
 
 /* Is the queries' or keys' sequence cut? */

@@ -13,9 +13,21 @@ enum { SWEEPS = 60 }; /* Jacobi's method needs six to ten */
 
 /* -- Reflections --------------------------------------------------------------------------------------------------- */
 
+/* Column j of q [m, w] by the reflection whose vector stands in column c of a [m, n]. */
+static void reflect(const double *a, int64_t m, int64_t n, int64_t c, double tau, double *q, int64_t w, int64_t j)
+{
+    double dot = q[c * w + j];
+
+    for (int64_t r = c + 1; r < m; r++)
+        dot += a[r * n + c] * q[r * w + j];
+    q[c * w + j] -= tau * dot;
+    for (int64_t r = c + 1; r < m; r++)
+        q[r * w + j] -= tau * dot * a[r * n + c];
+}
+
 /* a [m, n] becomes R on and above the diagonal, and below it vectors v, whose first element 1 is not stored: Q is the
  * product of I - tau v v'. */
-static void reflect(double *a, int64_t m, int64_t n, double *tau)
+static void triangle(double *a, int64_t m, int64_t n, double *tau)
 {
     for (int64_t c = 0; c < m && c < n; c++) {
         double norm = 0, alpha = a[c * n + c];
@@ -30,15 +42,8 @@ static void reflect(double *a, int64_t m, int64_t n, double *tau)
         for (int64_t r = c + 1; r < m; r++)
             a[r * n + c] /= alpha - beta;
         a[c * n + c] = beta;
-        for (int64_t k = c + 1; k < n; k++) {
-            double dot = a[c * n + k];
-
-            for (int64_t r = c + 1; r < m; r++)
-                dot += a[r * n + c] * a[r * n + k];
-            a[c * n + k] -= tau[c] * dot;
-            for (int64_t r = c + 1; r < m; r++)
-                a[r * n + k] -= tau[c] * dot * a[r * n + c];
-        }
+        for (int64_t k = c + 1; k < n; k++)
+            reflect(a, m, n, c, tau[c], a, n, k);
     }
 }
 
@@ -48,15 +53,8 @@ static void reflections(const double *a, int64_t m, int64_t n, const double *tau
     for (int64_t i = 0; i < m * w; i++)
         q[i] = i / w == i % w;
     for (int64_t c = k - 1; c >= 0; c--)
-        for (int64_t j = 0; j < w; j++) {
-            double dot = q[c * w + j];
-
-            for (int64_t r = c + 1; r < m; r++)
-                dot += a[r * n + c] * q[r * w + j];
-            q[c * w + j] -= tau[c] * dot;
-            for (int64_t r = c + 1; r < m; r++)
-                q[r * w + j] -= tau[c] * dot * a[r * n + c];
-        }
+        for (int64_t j = 0; j < w; j++)
+            reflect(a, m, n, c, tau[c], q, w, j);
 }
 
 /* x[..., m, n] -> Q[..., m, k], R[..., k, n]: k the lesser of m and n, or (`complete`) m */
@@ -82,7 +80,7 @@ int tccrt_lib_qr(struct tcc_lib_call *call)
     made = tau + least;
     for (int64_t i = 0; i < x.count; i++) {
         lib_stack_get(&x, i, a);
-        reflect(a, x.m, x.n, tau);
+        triangle(a, x.m, x.n, tau);
         reflections(a, x.m, x.n, tau, least, made, k);
         lib_put_all(q, x.t->dtype, i * x.m * k, made, x.m * k);
         for (int64_t j = 0; j < k * x.n; j++)
@@ -112,7 +110,7 @@ int tccrt_lib_geqrf(struct tcc_lib_call *call)
         return LIB_NO_MEMORY(call);
     for (int64_t i = 0; i < x.count; i++) {
         lib_stack_get(&x, i, a);
-        reflect(a, x.m, x.n, a + x.m * x.n);
+        triangle(a, x.m, x.n, a + x.m * x.n);
         lib_put_all(y, x.t->dtype, i * x.m * x.n, a, x.m * x.n);
         lib_put_all(t, x.t->dtype, i * k, a + x.m * x.n, k);
     }

@@ -197,15 +197,20 @@ static void d_mov(struct ptx_parse *p, struct ptx_insn *i)
     }
 }
 
-static void d_selp(struct ptx_parse *p, struct ptx_insn *i)
+/* One of two of a type, by a third operand. */
+static void selected(struct ptx_parse *p, struct ptx_insn *i, enum ptx_type type, enum ptx_type by)
 {
-    enum ptx_type type = ptx_take_type(p);
     ptx_operands(p, 4);
     i->type = (uint8_t)type;
     i->d = ptx_dest_of(p, &p->st.op[0], ptx_types[type].bytes);
     i->s[0] = ptx_source(p, &p->st.op[1], type);
     i->s[1] = ptx_source(p, &p->st.op[2], type);
-    i->s[2] = ptx_source(p, &p->st.op[3], PT_PRED);
+    i->s[2] = ptx_source(p, &p->st.op[3], by);
+}
+
+static void d_selp(struct ptx_parse *p, struct ptx_insn *i)
+{
+    selected(p, i, ptx_take_type(p), PT_PRED);
     i->nsrc = 0; /* defined by what is selected */
     ptx_run_by(i, ptx_run_selp);
 }
@@ -214,13 +219,8 @@ static void d_slct(struct ptx_parse *p, struct ptx_insn *i)
 {
     i->flags |= (uint8_t)(ptx_take(p, "ftz") ? F_FTZ : 0);
     enum ptx_type type = ptx_take_type(p), by = ptx_take_type(p);
-    ptx_operands(p, 4);
-    i->type = (uint8_t)type;
     i->type2 = (uint8_t)by;
-    i->d = ptx_dest_of(p, &p->st.op[0], ptx_types[type].bytes);
-    i->s[0] = ptx_source(p, &p->st.op[1], type);
-    i->s[1] = ptx_source(p, &p->st.op[2], type);
-    i->s[2] = ptx_source(p, &p->st.op[3], by);
+    selected(p, i, type, by);
     i->nsrc = 3;
     ptx_run_by(i, ptx_run_slct);
 }

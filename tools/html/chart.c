@@ -124,12 +124,7 @@ static void axes(FILE *out, const struct axis *x, const struct axis *y, const js
 static void chart_begin(FILE *out, const json_t *item, const char *kind, int number)
 {
     fprintf(out, "<figure class=\"chart %s\" id=\"chart%d\"><figcaption>", kind, number);
-    html_escape(out, html_string(item, "title"));
-    if (*html_string(item, "note")) {
-        fputs("<span class=\"note\">", out);
-        html_escape(out, html_string(item, "note"));
-        fputs("</span>", out);
-    }
+    html_title(out, item);
     fputs("</figcaption>\n", out);
 }
 

@@ -122,16 +122,14 @@ static double largest(const json_t *rows, size_t column)
     return most;
 }
 
-static void caption(FILE *out, const json_t *item)
+void html_title(FILE *out, const json_t *item)
 {
-    fputs("<caption>", out);
     html_escape(out, html_string(item, "title"));
     if (*html_string(item, "note")) {
         fputs("<span class=\"note\">", out);
         html_escape(out, html_string(item, "note"));
         fputs("</span>", out);
     }
-    fputs("</caption>", out);
 }
 
 static void table(FILE *out, const json_t *item)
@@ -143,8 +141,9 @@ static void table(FILE *out, const json_t *item)
     width = width < MOST_COLUMNS ? width : MOST_COLUMNS;
     fprintf(out, "<div class=\"scroll\" tabindex=\"0\" role=\"region\"><table class=\"data\" data-shown=\"%d\">",
             SHOWN_ROWS);
-    caption(out, item);
-    fputs("<thead><tr>", out);
+    fputs("<caption>", out);
+    html_title(out, item);
+    fputs("</caption><thead><tr>", out);
     for (size_t c = 0; c < width; c++) {
         const json_t *column = json_array_get(columns, c);
 

@@ -66,6 +66,7 @@ enum { HTML_AMOUNT = 40 };
 /* "12.3 MB", "1.24 ms", "45.1 %", by unit; to[HTML_AMOUNT]. */
 const char *html_amount(char *to, const char *unit, double v);
 void html_escape(FILE *out, const char *text);
+void html_title(FILE *out, const json_t *item); /* title and note, of what has a caption */
 
 /* -- Between html.c and chart.c ------------------------------------------------------------------------ */
 
