@@ -20,9 +20,8 @@ void quant_want_means(struct quant *q)
         struct quant_node *n = &q->nodes[i];
         if (!corrected(q, n) || !quant_weight_of(q, n, &w) || q->values[n->in[0]].channels)
             continue;
-        int64_t groups = w.conv ? quant_attr_i(n, "group", 1) : 1;
         q->values[n->in[0]].by_channel = w.conv;
-        q->values[n->in[0]].channels = w.conv ? q->tensors[w.tensor].dims[1] * groups : w.k;
+        q->values[n->in[0]].channels = quant_channels(q, n, &w);
     }
 }
 
@@ -48,20 +47,19 @@ double *quant_correction(struct quant *q, const struct quant_node *n, const stru
                          const struct quant_codes *c, int *code)
 {
     const struct quant_value *v = &q->values[n->in[0]];
-    int64_t groups = w->conv ? quant_attr_i(n, "group", 1) : 1,
-            channels = w->conv ? q->tensors[w->tensor].dims[1] : w->k;
+    int64_t groups = w->conv ? quant_attr_i(n, "group", 1) : 1, channels = quant_channels(q, n, w);
     double *by = IR_NEWN(q->ctx, (size_t)w->n, double);
 
-    if (!v->summed || v->by_channel != w->conv || v->channels != channels * groups || w->n % groups || w->k % channels)
+    if (!v->summed || v->by_channel != w->conv || v->channels != channels || w->n % groups ||
+        w->k % (channels / groups))
         return NULL;
     float *x = quant_columns(q, w, code);
     bool done = x != NULL;
-    int64_t taps = w->k / channels;
     for (int64_t k = 0; x && k < w->k; k++)
         for (int64_t m = 0; m < w->n; m++) {
             double own = (double)(c->at[k * w->n + m] - 128) * c->scales[m];
-            int64_t channel = k / taps + m / (w->n / groups) * channels;
-            double s = v->smoothed ? v->by[k] : 1;
+            int64_t channel = quant_channel(q, n, w, k, m);
+            double s = v->smoothed ? v->by[channel] : 1;
             by[m] += (x[k * w->n + m] - own / s) * v->sums[channel] / (double)v->summed;
         }
     free(x);

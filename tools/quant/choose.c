@@ -37,6 +37,19 @@ bool quant_weight_of(const struct quant *q, const struct quant_node *n, struct q
     return true;
 }
 
+int64_t quant_channels(const struct quant *q, const struct quant_node *n, const struct quant_weight *w)
+{
+    return w->conv ? q->tensors[w->tensor].dims[1] * quant_attr_i(n, "group", 1) : w->k;
+}
+
+int64_t quant_channel(const struct quant *q, const struct quant_node *n, const struct quant_weight *w, int64_t k,
+                      int64_t m)
+{
+    int64_t groups = w->conv ? quant_attr_i(n, "group", 1) : 1, each = quant_channels(q, n, w) / groups;
+
+    return k / (w->k / each) + m / (w->n / groups) * each;
+}
+
 /* Products that the mode has a form for. */
 static bool suits(const struct quant *q, const struct quant_node *n, const struct quant_weight *w)
 {

@@ -67,8 +67,8 @@ static int note(struct quant *q, struct quant_value *v, const struct tcc_tensor 
                         t->rank && t->dims[0] == b->rows ? b->keep
                         : t->rank                        ? t->dims[0]
                                                          : 0);
-    if (v->smoothed && t->rank && t->dims[t->rank - 1] == v->smoothed)
-        quant_add_extremes(v, t->data, n);
+    if (v->smoothed)
+        quant_add_extremes(v, t, n);
     if (!v->width)
         hist_add(v->hist, t->data, n);
     else if (t->rank && t->dims[t->rank - 1] == v->width)

@@ -63,7 +63,7 @@ void quant_want_static(struct quant *q, bool *whole)
             continue;
         q->values[v].wanted = true;
         if (whole)
-            whole[v] = true;
+            whole[v] = !q->values[v].smoothed; /* that one's readers take it divided */
     }
 }
 

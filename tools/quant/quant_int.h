@@ -57,7 +57,8 @@ struct quant_value {
     int64_t channels, summed;    /* whose means are wanted; 0: none. How many values each sum has */
     bool by_channel;             /* they are axis 1, else the last one */
     double *sums;
-    int64_t smoothed;            /* channels, along the last axis, that are divided by `by`; 0: none are */
+    int64_t smoothed;            /* channels that are divided by `by`; 0: none are */
+    int behind;                  /* axes behind theirs: of a convolution's input */
     float step;                  /* --trained's; 0: its range says it */
     int zero;                    /* the level of 0 then */
     int inputs;                  /* of a weight: how many have got steps by its name */
@@ -129,6 +130,10 @@ int64_t quant_elements(const struct onnx_tensor *t);
  * conv: [outputs, ...]. axis: of the outputs. */
 struct quant_weight { int tensor, axis; bool conv, transposed; int64_t k, n; };
 bool quant_weight_of(const struct quant *q, const struct quant_node *n, struct quant_weight *w);
+/* Which channel of its input row k of the weight multiplies, for output m; of how many. */
+int64_t quant_channels(const struct quant *q, const struct quant_node *n, const struct quant_weight *w);
+int64_t quant_channel(const struct quant *q, const struct quant_node *n, const struct quant_weight *w, int64_t k,
+                      int64_t m);
 /* Marks them by --ops and --exclude. EXIT_FINE, or an exit code after a message: a pattern that matches nothing. */
 int quant_choose(struct quant *q);
 int quant_chosen(const struct quant *q);
@@ -161,7 +166,7 @@ double *quant_correction(struct quant *q, const struct quant_node *n, const stru
 
 /* Which values' channels are divided, those that `whole` names not; what they hold; by what, once all has been seen. */
 void quant_want_extremes(struct quant *q, const bool *whole);
-void quant_add_extremes(struct quant_value *v, const float *x, int64_t n);
+void quant_add_extremes(struct quant_value *v, const struct tcc_tensor *t, int64_t n);
 int quant_smooth(struct quant *q);
 /* Of the divided value: its range; its name, behind the node that divides. */
 void quant_smoothed_range(const struct quant_value *v, double *lo, double *hi);

@@ -77,7 +77,7 @@ static int read_smooth(struct quant *q, const char *text)
     const char *colon = strchr(text, ':');
     char *end = NULL;
 
-    q->method = METHOD_MINMAX;
+    q->method = rules[q->mode].usual;
     q->smooth = colon ? strtod(colon + 1, &end) : 0.5;
     if (colon && (end == colon + 1 || *end || !(q->smooth > 0 && q->smooth <= 1)))
         return usage_error(q->o, "%smethod=%s: expected smooth:A, with A above 0 and at most 1", quant_option(q), text);
