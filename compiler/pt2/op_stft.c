@@ -85,7 +85,8 @@ bool aten_unfold(struct pt2 *p)
         return imp_unsupported(p->im, "a tensor without dims");
     if (!x || !pt2_axis(p, "dimension", 0, imp_rank(x), &axis))
         return false;
-    return pt2_out(p, 0, unfolded(p, x, (int)axis, pt2_i(p, "size", 1), pt2_i(p, "step", 1)));
+    int64_t size = pt2_i(p, "size", 1), step = pt2_i(p, "step", 1);
+    return pt2_out(p, 0, unfolded(p, x, (int)axis, size, step));
 }
 
 /* unfold_backward(grad_in, input_sizes, dim, size, step) */
@@ -97,7 +98,8 @@ bool aten_unfold_backward(struct pt2 *p)
     if (!x || pt2_exprs(p, "input_sizes", TCC_MAX_RANK, sizes) != imp_rank(x) - 1 || imp_rank(x) < 2 ||
         !pt2_axis(p, "dim", 0, imp_rank(x) - 1, &axis))
         return false;
-    return pt2_out(p, 0, folded(p, x, (int)axis, sizes[axis], pt2_i(p, "size", 1), pt2_i(p, "step", 1)));
+    int64_t size = pt2_i(p, "size", 1), step = pt2_i(p, "step", 1);
+    return pt2_out(p, 0, folded(p, x, (int)axis, sizes[axis], size, step));
 }
 
 /* -- Short-time Fourier transforms */

@@ -53,9 +53,9 @@ bool aten_roi_align(struct pt2 *p)
 {
     struct ir_value *in[3] = {pt2_need(p, "input")};
     struct ir_attr attrs[5];
+    int64_t h = pt2_i(p, "pooled_height", 1), w = pt2_i(p, "pooled_width", 1);
     roi_words(p, attrs);
-    return in[0] && split_rois(p, &in[1], &in[2]) &&
-           pt2_out(p, 0, imp_roi_align(p->im, in, pt2_i(p, "pooled_height", 1), pt2_i(p, "pooled_width", 1), 5, attrs));
+    return in[0] && split_rois(p, &in[1], &in[2]) && pt2_out(p, 0, imp_roi_align(p->im, in, h, w, 5, attrs));
 }
 
 /* -- Regions whose maxima are taken */
