@@ -54,12 +54,16 @@ static uint32_t rows_with(const struct ct *c, int row, ir_expr *rows)
     return dims;
 }
 
-/* How well a register tile is filled by so many rows: fewer than six wait for their own sums, and of an unknown number
- * there may be as few. */
-static double filled(ir_expr rows)
+/* How well a register tile is filled by so many rows along dim d: fewer than six wait for their own sums, and of an
+ * unknown number there may be as few. Rows that lie an unknown distance apart have smaller tiles (max_rows()); of two
+ * unknown numbers theirs is mostly the batch, the other the sequence. */
+static double filled(const struct ct *c, int d, ir_expr rows)
 {
+    ir_expr apart = NULL;
+    ct_stride_of(c->ctx, c->off_a, c->k->dims[d].var, &apart);
     int64_t n = ir_const_or(rows, CT_DYN);
-    return n == CT_DYN ? 0.8 : n < 6 ? (double)n / 6 : 1;
+    double full = n == CT_DYN ? 0.8 : n < 6 ? (double)n / 6 : 1;
+    return apart && ir_is_const(apart, NULL) ? full : 0.9 * full;
 }
 
 /*
@@ -77,7 +81,7 @@ void ct_find_rows(struct ct *c)
         c->row = -1; /* one row at a time */
     for (int d = c->row - 1; d >= 0 && may_choose; d--) {
         uint32_t dims = c->extra_m >> d & 1 && !(c->collapsed >> d & 1) ? rows_with(c, d, &other) : 0;
-        if (dims && filled(other) > filled(c->rows)) {
+        if (dims && filled(c, d, other) > filled(c, c->row, c->rows)) {
             c->row = d;
             c->collapsed = dims;
             c->rows = other;
