@@ -9,8 +9,8 @@
  * the products of VFMADD231PS. Such sums go on for CT_HALF_PART steps, then the two of a lane become one of f32. That
  * is for kernels whose contraction says so (kn_kernel's partial): operands are scaled so that no sum overflows
  * (passes/legalise/operands.c). Where A's values are lanes of a vector (AArch64's FMLA by element), a pair would have
- * to be repeated for each row and step, in the pipes that multiply. There two vectors of B's pairs become one of each
- * step, once for all rows, and sums are one a column (taken apart).
+ * to be repeated for each row and step, in the pipes that multiply. There B is not in pairs: a vector has twice as many
+ * columns of one step, the next vector those of the next one, and sums are one a column (apart).
  *
  * B is ready where its layout has the groups innermost (weights: layout.c), else it is packed. A is read where it lies
  * if the sum's innermost loop has unit stride there; else it is packed, by rows, or by steps where rows are what is
@@ -57,7 +57,21 @@ static bool one_panel(const struct ct *c)
     return c->ncols != CT_DYN && next != CT_DYN && vectors * c->lanes * c->depth <= next;
 }
 
-bool ct_dot(struct ct *c)
+/* Can vectors of f16's columns be read where they lie, two at a time, up to the last one's end? */
+static bool columns_ready(const struct ct *c)
+{
+    const struct kn_insn *load = &c->k->insns[c->load_b];
+    const struct kn_operand *b = &c->k->operands[load->operand];
+    int64_t vectors = (c->ncols + c->lanes - 1) / c->lanes, last = b->rank - 1;
+    if (c->dot_b != c->load_b || load->nguards || c->vec_sb != 1 || c->ks[c->nks - 1].sb == CT_DYN)
+        return false;
+    if (c->panel || c->ncols == CT_DYN)
+        return c->panel % (2 * c->lanes) == 0 && c->panel && c->panel_stride != CT_DYN;
+    return c->ncols % c->lanes == 0 || (ir_const_or(b->dims[last], 0) >= vectors * c->lanes &&
+                                        ir_expr_eq(c->ctx, load->index[last], c->k->dims[c->vec].var) == IR_YES);
+}
+
+bool ct_dot(const struct cpu_machine *m, struct ct *c)
 {
     struct ir_ctx *ctx = c->ctx;
     struct ct_k *last = &c->ks[c->nks - 1];
@@ -79,7 +93,8 @@ bool ct_dot(struct ct *c)
     }
     if (c->square || last->scale != 1 || last->unroll)
         return false;
-    c->pack_b = true;
+    c->unpaired = ct_half(c) && cpu_halves_by_lane(m);
+    c->pack_b = !(c->unpaired && even && columns_ready(c));
     c->pack_a = !a_ready;
     c->a_by_k = c->pack_a && last->sa != 1 && c->row >= 0 && c->row_sa == 1 && c->nrows != 1;
     c->dot_n = even ? NULL : last->extent;
@@ -88,6 +103,10 @@ bool ct_dot(struct ct *c)
     last->n = ir_const_or(last->extent, CT_DYN);
     last->ea = ir_mulc(ctx, last->ea, c->depth);
     last->sa = ir_const_or(last->ea, CT_DYN);
+    if (!c->pack_b) {
+        last->eb = ir_mulc(ctx, last->eb, c->depth);
+        last->sb = ir_const_or(last->eb, CT_DYN);
+    }
     c->ksize = ir_const(ctx, 1);
     for (int i = 0; i < c->nks; i++)
         c->ksize = ir_mul(ctx, c->ksize, c->ks[i].extent);
@@ -266,36 +285,33 @@ LLVMValueRef cg_dot_total(struct cg *g, LLVMValueRef sums)
     return LLVMBuildFPExt(e->b, LLVMBuildBitCast(e->b, low, em_vec(half, g->lanes), ""), g->vec, "");
 }
 
-/* -- Pairs of f16 taken apart ------------------------------------------------------------------------------ */
+/* -- f16 by lane ------------------------------------------------------------------------------------------- */
 
-/* Lanes first, first + step and so on of a and, behind them, b. */
-static LLVMValueRef every(struct cg *g, LLVMValueRef a, LLVMValueRef b, int first, int step, int n)
+LLVMValueRef cg_pairs_of(struct cg *g, LLVMValueRef first, LLVMValueRef second)
 {
+    LLVMTypeRef half = em_vec(LLVMInt16TypeInContext(g->e->lc), g->lanes);
     int order[EM_MAX_LANES];
-    for (int i = 0; i < n; i++)
-        order[i] = first + i * step;
-    return em_shuffle(g->e, a, b, n, order);
-}
-
-void cg_take_apart(struct cg *g, int cv, LLVMValueRef *pairs)
-{
-    LLVMTypeRef t = cg_dot_sums(g, false);
-    for (int c = 0; c < cv; c += 2) {
-        LLVMValueRef a = LLVMBuildBitCast(g->e->b, pairs[c], t, ""), b = LLVMBuildBitCast(g->e->b, pairs[c + 1], t, "");
-        for (int i = 0; i < 2; i++)
-            pairs[c + i] = every(g, a, b, i, 2, 2 * g->lanes);
-    }
+    for (int i = 0; i < 2 * g->lanes; i++)
+        order[i] = i / 2 + i % 2 * g->lanes;
+    first = LLVMBuildBitCast(g->e->b, first, half, "");
+    second = LLVMBuildBitCast(g->e->b, second, half, "");
+    return LLVMBuildBitCast(g->e->b, em_shuffle(g->e, first, second, 2 * g->lanes, order),
+                            em_vec(g->e->t_i32, g->lanes), "");
 }
 
 LLVMValueRef cg_apart_product(struct cg *g, LLVMValueRef a, int lane, LLVMValueRef b, LLVMValueRef acc)
 {
-    a = LLVMBuildBitCast(g->e->b, a, cg_dot_sums(g, false), "");
-    return em_fma(g->e, cpu_lane(g->e, a, lane, 2 * g->lanes), b, acc);
+    LLVMTypeRef t = cg_dot_sums(g, false);
+    a = cpu_lane(g->e, LLVMBuildBitCast(g->e->b, a, t, ""), lane, 2 * g->lanes);
+    return em_fma(g->e, a, LLVMBuildBitCast(g->e->b, b, t, ""), acc);
 }
 
 LLVMValueRef cg_apart_total(struct cg *g, LLVMValueRef sums, int which)
 {
-    return LLVMBuildFPExt(g->e->b, every(g, sums, sums, which * g->lanes, 1, g->lanes), g->vec, "");
+    int order[EM_MAX_LANES];
+    for (int i = 0; i < g->lanes; i++)
+        order[i] = which * g->lanes + i;
+    return LLVMBuildFPExt(g->e->b, em_shuffle(g->e, sums, sums, g->lanes, order), g->vec, "");
 }
 
 /* -- Squares ----------------------------------------------------------------------------------------------- */

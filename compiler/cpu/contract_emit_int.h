@@ -79,10 +79,9 @@ struct cg_pair cg_load_pair(struct cg *g, LLVMValueRef first, LLVMValueRef secon
 LLVMValueRef cg_square_product(struct cg *g, const struct cg_pair *a, LLVMValueRef b, LLVMValueRef acc);
 /* Sums of mr rows (an even number) by cv vectors of columns, in squares, become rows. */
 void cg_square_rows(struct cg *g, int mr, int cv, LLVMValueRef *acc);
-/* Pairs of f16 of each two of cv vectors become the first of each pair and the second: one step's and the next one's,
- * of twice as many columns. The sum with the product of that lane of such, of a's pairs; its lower (which: 0) or upper
- * columns as c.dtype. */
-void cg_take_apart(struct cg *g, int cv, LLVMValueRef *pairs);
+/* Pairs of a step's f16 and the next one's, of a vector of columns. The sum with the product of that lane of a's pairs
+ * and a step's f16, of twice as many columns; its lower (which: 0) or upper columns as c.dtype. */
+LLVMValueRef cg_pairs_of(struct cg *g, LLVMValueRef first, LLVMValueRef second);
 LLVMValueRef cg_apart_product(struct cg *g, LLVMValueRef a, int lane, LLVMValueRef b, LLVMValueRef acc);
 LLVMValueRef cg_apart_total(struct cg *g, LLVMValueRef sums, int which);
 bool cg_half_sums(const struct cg *g);                                  /* are sums in f16? */

@@ -65,6 +65,9 @@ struct ct {
     ir_expr dot_n;                   /* points of the innermost loop, whose last group may lack some; NULL: none does */
     bool a_by_k;                     /* packed A: rows side by side for each step of the sum */
     bool halves;                     /* packed A: of each group of four bytes the even ones, then the odd, in 16 bits */
+    /* B of f16: columns of a step lie side by side, then, or in memory ks[nks - 1].sb / 2 on, those of the next one;
+     * else a column's pairs do */
+    bool unpaired;
     ir_expr off_a, off_b;            /* flattened element offsets, split dims substituted */
     /* Rows. */
     int row;                         /* kernel dim, -1: none (one row) */
@@ -134,14 +137,12 @@ int ct_depth(const struct cpu_machine *m, const struct ct *c);
 /* Are products and sums of up to CT_HALF_PART steps in f16? With c->depth set. */
 bool ct_half(const struct ct *c);
 #define CT_HALF_PART 80
-/* Are pairs of f16 of cv vectors of B taken apart, for A's of mr rows by lane of 16 bits? Else A's are repeated. */
-static inline bool ct_takes_apart(const struct ct *c, int mr, int cv)
-{
-    return c->by_lane && ct_half(c) && cv % 2 == 0 && mr >= cv;
-}
-/* With c->depth set, and A and B known to lie so: can they be taken in groups? Settles pack_a, pack_b and the innermost
- * loop. */
-bool ct_dot(struct ct *c);
+/* Are sums of f16 one a column, of each two of cv vectors together, of A's values by lane of 16 bits? Else there is one
+ * for each of a pair. */
+static inline bool ct_apart(const struct ct *c, int cv) { return c->unpaired && cv % 2 == 0; }
+/* With c->depth set, and A and B known to lie so: can they be taken in groups? Settles pack_a, pack_b, unpaired and the
+ * innermost loop. */
+bool ct_dot(const struct cpu_machine *m, struct ct *c);
 /* Is A packed in another form? Sets halves or packs_signed, and pack_a, behind ct_dot(). */
 void ct_pack_bytes(const struct cpu_machine *m, struct ct *c);
 

@@ -588,10 +588,10 @@ static void sum_begin(struct sum *s, LLVMValueRef x, LLVMValueRef r0, LLVMValueR
         s->row_value = em_expr(e, c->row_ea);
     packed_strides(s);
     for (int i = 0; i < s->cv; i++) {
-        int64_t at = (int64_t)i * g->lanes;
+        int64_t at = (int64_t)i * g->lanes, column = c->unpaired ? 1 : g->per_step;
         s->vec_off[i] = !g->packed_b && c->panel && (int64_t)s->cv * g->lanes > c->panel
-                            ? at / c->panel * c->panel_stride + at % c->panel * g->per_step
-                            : at * g->per_step;
+                            ? at / c->panel * c->panel_stride + at % c->panel * column
+                            : at * column;
     }
     em_set_lanes(e, NULL, 1, NULL);
     cg_bind_column(g, x);
@@ -627,7 +627,7 @@ void cg_micro(struct cg *g, LLVMValueRef x, LLVMValueRef r0, int mr, int cv, int
     struct em *e = g->e;
     const struct ct *c = &g->c;
     struct sum s = {.g = g, .mr = mr, .cv = cv, .start = start, .row_sa = c->row_sa};
-    s.apart = ct_takes_apart(c, mr, cv) && cg_half_sums(g);
+    s.apart = ct_apart(c, cv) && cg_half_sums(g);
     LLVMValueRef a, b;
     sum_begin(&s, x, r0, &a, &b);
     cg_start_fetch(&s, r0, b);

@@ -400,13 +400,12 @@ static bool copy_rows(struct ct *c)
     return true;
 }
 
-/* Steps whose values of A, which lie side by side, are lanes of one vector; 0: none. No lane is a pair of f16: where
- * instructions for lanes are the machine's, loads repeat pairs at no cost. */
+/* Steps whose values of A, which lie side by side, are lanes of one vector; 0: none. */
 static int steps_by_lane(const struct cpu_machine *m, const struct ct *c)
 {
     const struct ct_k *last = &c->ks[c->nks - 1];
     int n = m->lane_bytes / tcc_dtype_bytes(c->dtype);
-    bool fits = !c->halves && !c->square && !(ct_half(c) && m->lane_product) && !last->unroll &&
+    bool fits = !c->halves && !c->square && (!ct_half(c) || c->unpaired) && !last->unroll &&
                 (c->depth != 4 || m->multiplies_bytes) && (c->pack_a ? !c->a_by_k : last->sa == c->depth) &&
                 (last->n == CT_DYN || last->n >= n) && c->lanes * tcc_dtype_bytes(c->dtype) == m->emit.vector_bytes;
     return fits && n > 1 ? n : 0;
@@ -487,7 +486,7 @@ static bool analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struc
     c->pack_b = c->chain_b || k->insns[c->load_b].nguards || b->dtype != c->dtype || c->vec_sb != 1 ||
                 c->panel_stride == CT_DYN;
     c->pack_a = rough || c->chain_a || a->dtype != c->dtype;
-    if ((together && !ct_dot(c)) || (c->pack_a && c->nguards) || (c->unpadded && (c->pack_a || c->pack_b)))
+    if ((together && !ct_dot(m, c)) || (c->pack_a && c->nguards) || (c->unpadded && (c->pack_a || c->pack_b)))
         return false;
     ct_pack_bytes(m, c);
     ct_choose_copies(m, c);

@@ -35,6 +35,23 @@ void cg_k_loops_end(struct cg *g, struct em_loop *l, int n)
         em_loop_end(g->e, &l[i]);
 }
 
+/* Stores the groups of the c-th vector of columns of a step at p. */
+static void store_groups(struct cg *g, LLVMValueRef p, int c, LLVMValueRef groups)
+{
+    struct em *e = g->e;
+    LLVMTypeRef half = em_vec(LLVMInt16TypeInContext(e->lc), g->lanes);
+    int64_t column = (int64_t)c * g->lanes;
+    if (!g->c.unpaired) {
+        em_store(e, TCC_I32, cg_gepc(g, p, column * g->per_step), groups, NULL, -1);
+        return;
+    }
+    for (int i = 0; i < g->per_step; i++) {
+        LLVMValueRef one = LLVMBuildLShr(e->b, groups, em_int(LLVMTypeOf(groups), 16 * i), "");
+        one = LLVMBuildTrunc(e->b, one, half, "");
+        em_store(e, TCC_I16, cg_gepc(g, p, (int64_t)i * g->cv * g->lanes + column), one, NULL, -1);
+    }
+}
+
 /* Steps of the innermost loop of the sum, one at a time: a vector of columns is loaded however it lies. */
 static void pack_b_steps(struct cg *g, LLVMValueRef x, int cv, LLVMValueRef at, LLVMValueRef *part,
                          struct em_range steps)
@@ -52,8 +69,7 @@ static void pack_b_steps(struct cg *g, LLVMValueRef x, int cv, LLVMValueRef at, 
         cg_bind_k(g, part, 0);
         cg_column_lanes(g, x, c);
         if (g->c.depth > 1) {
-            LLVMValueRef value = cg_dot_of(g, g->c.dot_b, part);
-            em_store(e, TCC_I32, cg_gepc(g, p, c * vector), value, NULL, -1);
+            store_groups(g, p, c, cg_dot_of(g, g->c.dot_b, part));
         } else {
             LLVMValueRef right = em_splat(e, cg_operand_value(g, g->c.val_b), g->lanes);
             em_store(e, g->c.dtype, cg_gepc(g, p, c * vector), right, NULL, -1);
@@ -100,8 +116,13 @@ static LLVMValueRef pack_b_squares(struct cg *g, LLVMValueRef x, LLVMValueRef x_
             v[j] = load_raw(g, cg_step(g, from, column, g->c.vec_sb, g->c.vec_eb), op);
         }
         cg_transpose(g, v);
-        for (int j = 0; j < w; j++)
-            em_store(e, TCC_F32, cg_gepc(g, to, j * g->cv * vector + c * vector), v[j], NULL, -1);
+        for (int j = 0; j < w; j++) {
+            LLVMValueRef step = cg_gepc(g, to, j * g->cv * vector);
+            if (g->c.unpaired)
+                store_groups(g, step, c, LLVMBuildBitCast(e->b, v[j], em_vec(e->t_i32, w), ""));
+            else
+                em_store(e, TCC_F32, cg_gepc(g, step, c * vector), v[j], NULL, -1);
+        }
     }
     em_loop_end(e, &l);
     return whole.hi;

@@ -40,12 +40,14 @@ static int64_t rows_worth_copy(const struct cpu_machine *m, const struct ct *c)
     enum { WAY = 64 << 10, STEPS = 1024 }; /* bytes; of a sum whose length is not known */
     const struct ct_k *last = &c->ks[c->nks - 1];
     bool wide = m->registers >= 32; /* more products wait for a line */
-    int64_t step = last->sb * tcc_dtype_bytes(c->dtype), apart = step & -step, least = wide ? 96 : 48;
-    if (c->depth > 1 || c->nks > 1 || last->sa != 1 || c->panel || c->block >= 0 || last->sb == CT_DYN ||
-        last->sb < 2 || c->period || c->k->kind == IR_K_WINDOW || (c->nrows != CT_DYN && c->nrows < least))
+    int64_t next = last->sb / c->depth, step = next * ct_step_bytes(c) / c->depth, apart = step & -step,
+            least = wide ? 96 : 48;
+    if ((c->depth > 1 && !c->unpaired) || c->nks > 1 || last->sa != c->depth || c->panel || c->block >= 0 ||
+        last->sb == CT_DYN || next < 2 || c->period || c->k->kind == IR_K_WINDOW ||
+        (c->nrows != CT_DYN && c->nrows < least))
         return 0;
     int64_t held = (int64_t)m->l2 / (apart < WAY ? apart : WAY);
-    return (last->n == CT_DYN ? STEPS : last->n) >= (wide ? 4 : 2) * held ? least : 0;
+    return (last->n == CT_DYN ? STEPS : last->n * c->depth) >= (wide ? 4 : 2) * held ? least : 0;
 }
 
 void ct_choose_copies(const struct cpu_machine *m, struct ct *c)
@@ -83,8 +85,8 @@ double ct_step_cost(const struct ct *c, int mr, int cv)
            cost = 4; /* two loads a cycle are not quite reached */
     if (c->pairs)    /* four instructions for each, two to repeat a value of A and make it signed */
         fma = 4 * fma + (c->packs_signed ? 0 : mr);
-    if (ct_half(c) && c->by_lane) /* pairs are taken apart, or repeated, in the pipes that multiply */
-        fma += (ct_takes_apart(c, mr, cv) ? cv : mr) / 2.0;
+    if (c->unpaired && !ct_apart(c, cv)) /* B's are paired, A's repeated, in the pipes that multiply */
+        fma += (mr + cv) / 2.0;
     if (c->square) { /* two vectors of B for each of columns */
         fma = (double)ct_held_rows(c, mr) * cv / 2;
         loads = 1.1 * ((c->pack_a ? (double)mr / 2 : mr) + 2 * cv) / 2;
@@ -102,6 +104,9 @@ bool ct_rows_share(int64_t step, int64_t row, int mr, int64_t steps)
     return row % step == 0 ? row / step < steps : step % row == 0 && step / row < mr;
 }
 
+/* Lanes of 16 bits are those of 16 registers, where the rows of two turns are. */
+enum { HALF_ROWS = 8 };
+
 static int max_rows(const struct cpu_machine *m, const struct ct *c, int cv)
 {
     if (cv > 6 && c->nrows == 1 && ct_b_in_place(m, c))
@@ -115,11 +120,11 @@ static int max_rows(const struct cpu_machine *m, const struct ct *c, int cv)
     int free = m->registers - cv - (m->emit.fma ? 1 : 2) - spare, mr = free / cv;
     if (c->pairs) /* a value of A and products beside B and two vectors for each sum */
         mr = (m->registers - cv - 3 - ct_summed_row(c) * cv) / (2 * cv);
-    if (c->by_lane) {                                /* a vector a row beside its sums */
-        mr = (m->registers - cv - 3) / (cv / 2 + 1); /* lanes of 16 bits are those of 16 registers: some stay free */
-        if (!ct_takes_apart(c, mr, cv))
-            mr = (m->registers - cv - 1 - ct_summed_row(c) * (cv + 1)) / (cv + 1);
-        mr = mr < m->lane_rows ? mr : m->lane_rows;
+    if (c->by_lane) { /* a vector a row beside its sums */
+        mr = ct_apart(c, cv) ? (m->registers - cv - 3) / (cv / 2 + 1)
+                             : (m->registers - cv - 1 - ct_summed_row(c) * (cv + 1)) / (cv + 1);
+        int most = ct_apart(c, cv) ? HALF_ROWS : m->lane_rows;
+        mr = mr < most ? mr : most;
     } else if (m->lane_bytes && cv > 1 && ct_rows_share(c->ks[c->nks - 1].sa, c->row_sa, mr, 2)) {
         mr = (m->registers - cv) / (cv + 1); /* what rows share is kept, and no product reads memory */
     }

@@ -97,22 +97,33 @@ static LLVMValueRef row_at(struct sum *s, LLVMValueRef a, int64_t r)
                                : a;
 }
 
+/* The c-th vector of f16's columns that lie unpaired; where sums are apart, of each two vectors the two steps. */
+static LLVMValueRef load_unpaired(struct sum *s, LLVMValueRef b, int c, int op_b)
+{
+    struct cg *g = s->g;
+    LLVMValueRef next = cg_gepc(g, b, s->sb[g->c.nks - 1] / g->per_step);
+    if (s->apart)
+        return cg_dot_load(g, cg_gepc(g, c % 2 ? next : b, s->vec_off[c - c % 2]), g->lanes, op_b);
+    LLVMValueRef second = cg_dot_load(g, cg_gepc(g, next, s->vec_off[c]), g->lanes / 2, op_b);
+    return cg_pairs_of(g, cg_dot_load(g, cg_gepc(g, b, s->vec_off[c]), g->lanes / 2, op_b), second);
+}
+
 /* What a step takes of B. */
 static void load_columns(struct sum *s, LLVMValueRef b, LLVMValueRef *bv)
 {
     struct cg *g = s->g;
     int op_b = g->packed_b ? -1 : g->c.k->insns[g->c.load_b].operand;
-    for (int c = 0; c < s->cv; c++) {
+    for (int c = 0; c < s->cv && g->c.unpaired; c++)
+        bv[c] = load_unpaired(s, b, c, op_b);
+    for (int c = 0; c < s->cv && !g->c.unpaired; c++) {
         LLVMValueRef mask = g->packed_b || g->c.panel ? NULL : g->mask[c];
         bv[c] = load_step(g, cg_gepc(g, b, s->vec_off[c]), g->lanes, mask, op_b);
         if (s->sums_less)
             s->less[c] = cg_product(g, true, em_int(em_vec(g->e->t_i32, g->lanes), (int)0x80808080), bv[c], s->less[c]);
     }
-    if (s->apart)
-        cg_take_apart(g, s->cv, bv);
 }
 
-/* A row's products by pairs that were taken apart, the lane-th of av's. */
+/* A row's products of two steps, the lane-th pair of av's. */
 static void add_apart(struct sum *s, int64_t r, LLVMValueRef av, int lane, const LLVMValueRef *bv)
 {
     for (int c = 0; c < s->cv; c++) {

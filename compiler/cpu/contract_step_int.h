@@ -25,7 +25,7 @@ struct sum {
      * it is summed here, or all that is (A is -128) */
     bool shifted, sums_less, only_less;
     bool pairs; /* sums have two lanes for each of the result's */
-    bool apart; /* pairs of f16 are taken apart: the sums of two vectors of columns are one, of 16 bits a column */
+    bool apart; /* of f16: the sums of two vectors of columns are one, of 16 bits a column */
     LLVMValueRef less[CPU_TILE_VECTORS];
     /* Prefetch of the columns that come next, or NULL: `fetch` is an address among them, advanced by as much as b is
      * ahead of b_start, shifted right by fetch_shift; fetch_lines lines each time, fetch_gap bytes apart. */

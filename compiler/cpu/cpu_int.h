@@ -58,6 +58,10 @@ struct cpu_machine {
     const struct cpu_machine *planned;
 };
 static inline int cpu_lanes(const struct cpu_machine *m, int bytes) { return m->emit.vector_bytes / bytes; }
+/* Do multiply-adds of f16 take A's values by lane of 16 bits? Where lane_product() gives instructions, loads repeat
+ * pairs of them at no cost. */
+static inline bool cpu_halves_by_lane(const struct cpu_machine *m) { return m->multiplies_f16 && m->lane_bytes &&
+                                      !m->lane_product; }
 
 /* By how much products are faster in f16 than in f32, with the sums of contract_dot.c. */
 #define CPU_F16_GAIN 1.7

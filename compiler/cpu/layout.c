@@ -140,10 +140,12 @@ bool cpu_materialise(const struct pass_machine *m, const struct ir_node *n)
     return false;
 }
 
-/* Neighbours along the sum of that product, of so many, that a step takes together. */
+/* Neighbours along the sum of that product, of so many, that lie together; of f16 the two of a step, or none. */
 static int depth_in(const struct pass_machine *m, const struct ir_node *n, int64_t points)
 {
-    return ir_attr(n, IR_ATTR_partial) ? 2 : group_of(m, (enum tcc_dtype)n->in[1].value->type->dtype, points);
+    if (ir_attr(n, IR_ATTR_partial))
+        return cpu_halves_by_lane((const struct cpu_machine *)m) ? 1 : 2;
+    return group_of(m, (enum tcc_dtype)n->in[1].value->type->dtype, points);
 }
 
 /* Is each element of both operands multiplied so often that scaling it is little beside? Dims that are not known count
