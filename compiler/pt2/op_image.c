@@ -356,21 +356,10 @@ static struct ir_value *largest(struct pt2 *p, struct ir_value *a, int64_t last)
 
 static struct ir_value *distance(struct pt2 *p, struct ir_value *d, double order)
 {
-    struct imp *im = p->im;
-    if (!d)
-        return NULL;
-    int64_t last = imp_rank(d) - 1;
-    struct ir_value *a = imp_un(im, IR_abs, d);
-    if (isinf(order) && im->training)
-        return largest(p, a, last);
-    if (order == 0)
-        return imp_reduce(im, IR_reduce_sum, imp_cast(im, imp_with(im, IR_ne, a, 0), imp_dtype(d)), 1, &last, false);
-    if (order == 1 || isinf(order))
-        return imp_reduce(im, order == 1 ? IR_reduce_sum : IR_reduce_max, a, 1, &last, false);
-    if (order == 2)
-        return pt2_root(p, imp_reduce(im, IR_reduce_sum, imp_un(im, IR_square, d), 1, &last, false));
-    struct ir_value *sum = imp_reduce(im, IR_reduce_sum, imp_with(im, IR_pow, a, order), 1, &last, false);
-    return imp_bin(im, IR_pow, sum, imp_like(im, a, 1 / order));
+    int64_t last = d ? imp_rank(d) - 1 : 0;
+    if (d && isinf(order) && p->im->training)
+        return largest(p, imp_un(p->im, IR_abs, d), last);
+    return pt2_norm(p, d, order, 1, &last, false);
 }
 
 /* _cdist_forward(x1, x2, p, compute_mode) */

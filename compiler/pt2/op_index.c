@@ -48,12 +48,17 @@ bool aten_embedding(struct pt2 *p)
     return pt2_out(p, 0, y);
 }
 
+/* How a scatter combines elements: the sum of bools is true where one of them is. */
+static struct ir_attr combining(const struct ir_value *x, const char *mode)
+{
+    return ir_attr_s(IR_ATTR_mode, x && imp_dtype(x) == TCC_BOOL && !strcmp(mode, "add") ? "max" : mode);
+}
+
 static struct ir_value *scatter(struct pt2 *p, struct ir_value *x, struct ir_value *index, struct ir_value *src,
                                 int64_t axis, const char *mode)
 {
     struct ir_value *in[] = {x, index, src};
-    return imp_op(p->im, IR_scatter_elements, 3, in,
-                  IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis), ir_attr_s(IR_ATTR_mode, mode)));
+    return imp_op(p->im, IR_scatter_elements, 3, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis), combining(x, mode)));
 }
 
 /* The part of src that index has elements for. */
@@ -377,7 +382,7 @@ bool aten_index_put(struct pt2 *p)
     if (values && moved)
         values = imp_transpose(im, values, back);
     struct ir_value *in[] = {front, t.where, values};
-    struct ir_value *y = imp_op(im, IR_scatter_nd, 3, in, IR_ATTRS(ir_attr_s(IR_ATTR_mode, add ? "add" : "none")));
+    struct ir_value *y = imp_op(im, IR_scatter_nd, 3, in, IR_ATTRS(combining(in[0], add ? "add" : "none")));
     for (int k = 0; k < t.rank; k++)
         inverse[t.perm[k]] = k;
     return y && pt2_out(p, 0, imp_transpose(im, y, inverse));

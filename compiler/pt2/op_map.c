@@ -406,6 +406,12 @@ bool aten_clamp(struct pt2 *p)
     return pt2_out(p, 0, y);
 }
 
+struct ir_value *pt2_between(struct pt2 *p, struct ir_value *a, struct ir_value *b, struct ir_value *weight)
+{
+    struct ir_value *near = imp_formula(p->im, "lt(abs(x), 0.5)", weight);
+    return imp_formula(p->im, "select(u, x + z * (y - x), y - (y - x) * (1 - z))", a, b, weight, near);
+}
+
 /* self + value * a * b, self + value * a / b; prims.fma(a, b, c) */
 bool aten_addc(struct pt2 *p)
 {
@@ -431,10 +437,7 @@ bool aten_lerp(struct pt2 *p)
     struct ir_value *a = imp_wide(im, pt2_need(p, "self")), *b = a ? imp_wide(im, pt2_need(p, "end")) : NULL;
     bool number;
     struct ir_value *w = b ? pt2_operand(p, "weight", &number) : NULL;
-    w = w ? imp_cast(im, w, imp_dtype(a)) : NULL;
-    /* from the nearer end, as PyTorch has it: where an end is infinite the other form is NaN */
-    struct ir_value *far = imp_formula(im, "lt(abs(x), 0.5)", w);
-    return pt2_out(p, 0, imp_formula(im, "select(u, x + z * (y - x), y - (y - x) * (1 - z))", a, b, w, far));
+    return pt2_out(p, 0, w ? pt2_between(p, a, b, imp_cast(im, w, imp_dtype(a))) : NULL);
 }
 
 /* -- Activations */

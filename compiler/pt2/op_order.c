@@ -45,7 +45,11 @@ bool aten_kthvalue(struct pt2 *p)
     int64_t axis;
     ir_expr k = pt2_e(p, "k", 1);
     bool keep = pt2_b(p, "keepdim", false);
-    if (!x || !k || !imp_rank(x) || !pt2_axis(p, "dim", -1, imp_rank(x), &axis) || !sorted(p, x, axis, k, &values, &at))
+    if (!x || !k || !pt2_axis(p, "dim", -1, imp_rank(x), &axis))
+        return false;
+    if (!imp_rank(x))
+        return pt2_alone(p, x);
+    if (!sorted(p, x, axis, k, &values, &at))
         return false;
     ir_expr last = ir_addc(p->ctx, k, -1);
     return pt2_out(p, 0, place(p, values, axis, last, keep)) &&
@@ -87,9 +91,13 @@ bool aten_median(struct pt2 *p)
     struct ir_value *values, *at, *number, *its;
     int64_t axis;
     bool keep = pt2_b(p, "keepdim", false), places = pt2_wants(p, 1), all = !pt2_given(p, "dim");
-    struct ir_value *x = along(p, pt2_need(p, "self"), &axis);
-    if (!x || imp_dim(x, (int)axis)->lo < 1)
-        return x && imp_unsupported(p->im, "an axis that may be empty");
+    struct ir_value *self = pt2_need(p, "self"), *x = along(p, self, &axis);
+    if (x && !imp_rank(self))
+        return pt2_alone(p, self);
+    if (x && all && imp_is_float(x) && ir_is_value(imp_dim(x, 0), 0)) /* of no elements */
+        return pt2_out(p, 0, imp_splat(p->im, imp_dtype(x), NAN, 0, NULL));
+    if (!x || !pt2_some(p, x, 1, &axis))
+        return false;
     ir_expr n = imp_dim(x, (int)axis), middle = ir_floordiv(p->ctx, ir_addc(p->ctx, n, -1), ir_const(p->ctx, 2));
     if (!sorted(p, x, axis, n, &values, &at)) /* all, for NaN is last */
         return false;
@@ -145,7 +153,7 @@ static struct ir_value *interpolated(struct pt2 *p, struct ir_value *values, str
         return picked(p, values, how == LOWER ? below : how == HIGHER ? above : imp_un(p->im, IR_round, at));
     struct ir_value *a = picked(p, values, below), *b = picked(p, values, above);
     struct ir_value *weight = how == MIDPOINT ? imp_like(p->im, at, 0.5) : imp_bin(p->im, IR_sub, at, below);
-    return imp_bin(p->im, IR_add, a, imp_bin(p->im, IR_mul, weight, imp_bin(p->im, IR_sub, b, a)));
+    return pt2_between(p, a, b, weight);
 }
 
 /* quantile(self, q, dim, keepdim, interpolation): of a vector q its axis comes first; a row with NaN gives NaN */
@@ -154,14 +162,16 @@ bool aten_quantile(struct pt2 *p)
     struct imp *im = p->im;
     struct ir_value *self = pt2_need(p, "self"), *values, *at;
     int64_t axis, perm[TCC_MAX_RANK];
-    bool number, keep = pt2_b(p, "keepdim", false), all = !pt2_given(p, "dim");
+    bool number, keep = pt2_b(p, "keepdim", false), all = !pt2_given(p, "dim") || !imp_rank(self);
     const char *name = pt2_s(p, "interpolation", "linear");
     struct ir_value *q = pt2_operand(p, "q", &number), *x = along(p, self, &axis);
     int how = LINEAR;
     while (how < INTERPOLATIONS && strcmp(interpolations[how], name))
         how++;
-    if (!x || !q || how == INTERPOLATIONS || imp_dim(x, (int)axis)->lo < 1)
-        return x && q && imp_unsupported(im, "interpolation '%s', or an axis that may be empty", name);
+    if (!x || !q || how == INTERPOLATIONS)
+        return x && q && imp_unsupported(im, "interpolation '%s'", name);
+    if (!pt2_some(p, x, 1, &axis))
+        return false;
     int rank = imp_rank(x), vector = imp_rank(q), n = 0;
     for (int k = 0; k < rank; k++) {
         if (k != axis)
@@ -235,7 +245,7 @@ bool aten_running(struct pt2 *p)
     if (!x || !pt2_axis(p, "dim", 0, imp_rank(x), &axis))
         return false;
     if (!imp_rank(x))
-        return pt2_out(p, 0, x) && (!pt2_wants(p, 1) || pt2_out(p, 1, imp_int(im, TCC_I64, 0)));
+        return pt2_alone(p, x);
     x = to_last(p, x, axis);
     int64_t last = x ? imp_rank(x) : 0;
     if (!x || last == TCC_MAX_RANK)

@@ -166,13 +166,20 @@ bool aten_var(struct pt2 *p)
            (!(arg & 2) || pt2_out(p, 1, imp_mean(p->im, r.x, r.n, r.axes, r.keep)));
 }
 
-struct ir_value *pt2_root(struct pt2 *p, struct ir_value *x)
+/* x, which is not negative, to the power of a number; in training without a gradient where it is 0, as PyTorch's norms
+ * have none there. */
+static struct ir_value *power(struct pt2 *p, struct ir_value *x, double exponent)
 {
     struct imp *im = p->im;
-    if (!x || !im->train)
-        return imp_un(im, IR_sqrt, x);
-    struct ir_value *zero = imp_like(im, x, 0), *none = imp_bin(im, IR_eq, x, zero);
-    return imp_select(im, none, zero, imp_un(im, IR_sqrt, imp_select(im, none, imp_like(im, x, 1), x)));
+    struct ir_value *none = x && im->train ? imp_with(im, IR_eq, x, 0) : NULL;
+    struct ir_value *base = none ? imp_select(im, none, imp_like(im, x, 1), x) : x;
+    struct ir_value *y = exponent == 0.5 ? imp_un(im, IR_sqrt, base) : imp_with(im, IR_pow, base, exponent);
+    return none && y ? imp_select(im, none, imp_like(im, x, exponent > 0 ? 0 : INFINITY), y) : y;
+}
+
+struct ir_value *pt2_root(struct pt2 *p, struct ir_value *x)
+{
+    return power(p, x, 0.5);
 }
 
 struct ir_value *pt2_norm(struct pt2 *p, struct ir_value *x, double order, int n, const int64_t *axes, bool keep)
@@ -189,8 +196,8 @@ struct ir_value *pt2_norm(struct pt2 *p, struct ir_value *x, double order, int n
         return imp_reduce(im, IR_reduce_sum, a, n, axes, keep);
     if (order == 2)
         return pt2_root(p, imp_reduce(im, IR_reduce_sum, imp_un(im, IR_square, x), n, axes, keep));
-    return imp_with(im, IR_pow, imp_reduce(im, IR_reduce_sum, imp_with(im, IR_pow, a, order), n, axes, keep),
-                    1 / order);
+    struct ir_value *sum = imp_reduce(im, IR_reduce_sum, power(p, a, order), n, axes, keep);
+    return power(p, sum, 1 / order);
 }
 
 /* linalg_vector_norm(x, ord, dim, keepdim), norm(x, p, dim, keepdim) */
@@ -258,9 +265,9 @@ static bool topk(struct pt2 *p, struct ir_value *x, int64_t axis, ir_expr k, boo
     return n && pt2_out(p, 0, n->out[0]) && pt2_out(p, 1, n->out[1]);
 }
 
-static bool topk_scalar(struct pt2 *p, struct ir_value *x)
+bool pt2_alone(struct pt2 *p, struct ir_value *x)
 {
-    return pt2_out(p, 0, x) && pt2_out(p, 1, imp_int(p->im, TCC_I64, 0));
+    return pt2_out(p, 0, x) && (!pt2_wants(p, 1) || pt2_out(p, 1, imp_int(p->im, TCC_I64, 0)));
 }
 
 bool aten_topk(struct pt2 *p)
@@ -271,7 +278,7 @@ bool aten_topk(struct pt2 *p)
     if (!x || !k || !pt2_axis(p, "dim", -1, imp_rank(x), &axis))
         return false;
     bool largest = pt2_b(p, "largest", true), sorted = pt2_b(p, "sorted", true);
-    return imp_rank(x) ? topk(p, x, axis, k, largest, sorted) : topk_scalar(p, x);
+    return imp_rank(x) ? topk(p, x, axis, k, largest, sorted) : pt2_alone(p, x);
 }
 
 bool aten_sort(struct pt2 *p)
@@ -282,7 +289,7 @@ bool aten_sort(struct pt2 *p)
     pt2_ignore(p, "stable"); /* of equals the lower index is always first */
     if (!x || !pt2_axis(p, "dim", -1, imp_rank(x), &axis))
         return false;
-    return imp_rank(x) ? topk(p, x, axis, imp_dim(x, (int)axis), descending, true) : topk_scalar(p, x);
+    return imp_rank(x) ? topk(p, x, axis, imp_dim(x, (int)axis), descending, true) : pt2_alone(p, x);
 }
 
 bool aten_argsort(struct pt2 *p)
@@ -293,6 +300,8 @@ bool aten_argsort(struct pt2 *p)
     pt2_ignore(p, "stable");
     if (!x || !pt2_axis(p, "dim", -1, imp_rank(x), &axis))
         return false;
+    if (!imp_rank(x))
+        return pt2_out(p, 0, imp_int(p->im, TCC_I64, 0));
     struct ir_node *n = imp_topk(p->im, x, axis, imp_dim(x, (int)axis), descending, true);
     return n && pt2_out(p, 0, n->out[1]);
 }

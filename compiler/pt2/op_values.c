@@ -139,7 +139,7 @@ bool aten_mode(struct pt2 *p)
     if (!x || !pt2_axis(p, "dim", -1, imp_rank(x), &axis))
         return false;
     if (!imp_rank(x))
-        return pt2_out(p, 0, x) && (!pt2_wants(p, 1) || pt2_out(p, 1, imp_int(im, TCC_I64, 0)));
+        return pt2_alone(p, x);
     int rank = imp_rank(x);
     if (rank == TCC_MAX_RANK)
         return imp_unsupported(im, "a tensor of %d dims", rank);

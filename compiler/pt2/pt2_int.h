@@ -288,6 +288,10 @@ struct pt2_value *pt2_first_operand(struct pt2 *p, json_t *node, int k);
 
 /* false after a message; of sizes that only the run knows it is a fact of the run */
 bool pt2_some(struct pt2 *p, const struct ir_value *x, int n, const int64_t *axes);
+/* Results of what chooses an element, of a tensor without dims: the tensor, and where two are wanted its place, 0. */
+bool pt2_alone(struct pt2 *p, struct ir_value *x);
+/* Between a and b, from the nearer end, as PyTorch has it: where an end is infinite the other form is NaN. */
+struct ir_value *pt2_between(struct pt2 *p, struct ir_value *a, struct ir_value *b, struct ir_value *weight);
 
 /* PyTorch's promotion of two operands; a number weighs less than a tensor of no dims, that less than one with dims. */
 enum tcc_dtype pt2_promote(const struct ir_value *a, bool a_number, const struct ir_value *b, bool b_number);

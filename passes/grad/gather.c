@@ -145,13 +145,24 @@ static void replaced(const struct scatter *s)
     grad_accumulate(g, s->n, 2, ir_select(g->b, last, taken(s, s->d), zero));
 }
 
+/* mul: d times the product of what else the place has; of the only update there that is 0, of the others. */
 static void multiplied(const struct scatter *s)
 {
     struct grad *g = s->g;
     if (grad_wants(g, s->n, 0))
         grad_accumulate(g, s->n, 0, put(s, s->d, s->updates, "mul"));
-    if (grad_wants(g, s->n, 2))
-        grad_accumulate(g, s->n, 2, ir_binary(g->b, IR_div, taken(s, ir_binary(g->b, IR_mul, s->d, s->r)), s->updates));
+    if (!grad_wants(g, s->n, 2))
+        return;
+    enum tcc_dtype dt = (enum tcc_dtype)s->x->type->dtype;
+    struct ir_value *zero = ir_constant_f(g->b, dt, 0), *one = ir_constant_f(g->b, dt, 1);
+    struct ir_value *is_zero = ir_binary(g->b, IR_eq, s->updates, zero);
+    struct ir_value *rest = ir_select(g->b, is_zero, one, s->updates);
+    struct ir_value *marks = ir_cast_to(g->b, is_zero, dt), *none = grad_full(g, s->x->type, 0);
+    struct ir_value *only = ir_binary(g->b, IR_eq, put(s, none, marks, "add"), one);
+    struct ir_value *others = ir_binary(g->b, IR_mul, s->d, put(s, s->x, rest, "mul"));
+    struct ir_value *of_zero = taken(s, ir_select(g->b, only, others, zero));
+    struct ir_value *of_others = ir_binary(g->b, IR_div, taken(s, ir_binary(g->b, IR_mul, s->d, s->r)), rest);
+    grad_accumulate(g, s->n, 2, ir_select(g->b, is_zero, of_zero, of_others));
 }
 
 /* min, max: x and the updates that equal the result share its gradient evenly. */

@@ -204,6 +204,8 @@ KINKS = {
     "slopes": lambda x, y: (F.prelu(x, y[0, :1]), F.softsign(x), torch.sign(x) * y, torch.copysign(x.detach() + 0.5, y + 0.25) * y, x % 2, torch.fmod(x, 2), torch.frac(x), F.logsigmoid(x)),
     "losses": lambda x, y: (F.l1_loss(x, y, reduction="none"), F.smooth_l1_loss(x, y, reduction="none"), F.huber_loss(x, y, reduction="none", delta=2.0), F.hinge_embedding_loss(x, y.detach().sign() + 0.5, reduction="none"), F.margin_ranking_loss(x, y, torch.ones_like(x), reduction="none")),
     "powers": lambda x, y: ((x * x).sum(1).sqrt(), (x - x.detach()).norm(), x.norm(dim=1), x.norm(1, dim=0), x.norm(float("inf"), dim=1), torch.dist(x, x.detach()), torch.pow(x, 2), x.prod(1), x.abs().pow(y.abs() + 1), torch.xlogy(x, y.abs() + 1), torch.special.xlog1py(x, y.abs())),
+    "products": lambda x, y: [f(x, y, keep) for keep in (True, False) for f in (lambda x, y, k: x.scatter_reduce(0, torch.arange(30).reshape(5, 6) * 7 % 5 // 2, y, "prod", include_self=k), lambda x, y, k: x.index_reduce(0, torch.tensor([0, 3, 0, 3, 3]), y, "prod", include_self=k))],
+    "norms": lambda x, y: [f(torch.cat([x, 0 * y]), p) for p in (0.5, 1.5, 3, -1, float("inf"), -float("inf")) for f in (lambda z, p: torch.linalg.vector_norm(z, p, dim=1), lambda z, p: z.norm(p))],
     "pooling": lambda x, y: (F.max_pool1d(x, 3, 1, 1), F.max_pool2d(x[None], 2, 1), F.adaptive_max_pool1d(y, 2)),
     "where": lambda x, y: (torch.where(x >= y, x, y), torch.where(x > y, x * x, y), x.masked_fill(x == 0, 2), torch.logaddexp(x, y), torch.atan2(x, y + 0.5)),
     "medians": lambda x, y: (x.median(), y.median(), torch.nanmedian(x), x.median(1)[0], torch.cdist(x, y, p=float("inf")), torch.cdist(x, x.detach() + 1, p=float("inf"))),

@@ -135,6 +135,11 @@ for d in (F32, F64, I64):
     if d != I64:
         row[0, :3], row[1, 0], row[2], row[3, :4] = NAN, NAN, NAN, NAN
     case(f"nanmedian_{short(d)}", lambda x: (torch.nanmedian(x), torch.nanmedian(x, 1)[0], torch.nanmedian(x[3:], 1), torch.nanmedian(x, 0, True)), row)
+case("median_of_none", lambda x: (torch.median(x), torch.nanmedian(x)), t(0))
+case("median_of_some", lambda x: (x[x > 0].median(), x[x > 0].nanmedian(), x[x < 1].sort()[0]), t(9))
+case("chosen_alone", lambda x, i: [(*torch.kthvalue(y, 1), *torch.mode(y), *torch.median(y, 0, True), *torch.nanmedian(y, 0), *torch.topk(y, 1), *torch.sort(y), torch.argsort(y)) for y in (x, i)] + [torch.quantile(x, 0.3, dim=0, keepdim=True)], t(), torch.tensor(3))
+case("quantile_infinite", lambda x: [torch.quantile(x, q, dim=1, interpolation=how) for q in (0.1, 0.375, 0.6, 1.0) for how in ("linear", "midpoint", "nearest")], torch.tensor([[1.0, 2, INF], [-INF, 0, 1], [-INF, 2, INF]]))
+case("bools_added", lambda x, i, y: (x.scatter_add(0, i, y), x.scatter_reduce(0, i, y, "sum"), x.index_add(0, i[:, 0], y), torch.put(x, i, y, accumulate=True), x.index_put((i[:, 0],), y, accumulate=True)), t(3, 4) > 0, idx(5, 4, n=3), t(5, 4) > -0.5)
 case("nanmedian_open", lambda x: torch.nanmedian(x, 1), t(3, 5), dynamic=({0: "n", 1: "m"},))
 a, b = t(2, 4, 3), t(2, 5, 3)
 b[0, 1], b[1, 2, :2] = a[0, 2], a[1, 1, :2]
