@@ -140,12 +140,12 @@ bool aten_roll(struct pt2 *p)
 
 /* -- Triangles and diagonals */
 
-struct ir_value *pt2_triangle(struct pt2 *p, struct ir_value *x, bool upper, int64_t diagonal)
+struct ir_value *pt2_triangle(struct pt2 *p, struct ir_value *x, bool upper, ir_expr diagonal)
 {
     struct imp *im = p->im;
     if (!x || imp_rank(x) < 2)
         return NULL;
-    struct ir_value *edge = imp_int(im, TCC_I64, diagonal);
+    struct ir_value *edge = imp_dim_value(im, diagonal);
     struct ir_value *kept = imp_band(im, upper ? IR_ge : IR_le, x->type->dim + imp_rank(x) - 2, edge);
     return imp_select(im, kept, x, imp_like(im, x, 0));
 }
@@ -154,8 +154,8 @@ struct ir_value *pt2_triangle(struct pt2 *p, struct ir_value *x, bool upper, int
 bool aten_tri(struct pt2 *p)
 {
     struct ir_value *x = pt2_need(p, "self");
-    int64_t diagonal = pt2_i(p, "diagonal", 0);
-    return x && imp_rank(x) >= 2 && pt2_out(p, 0, pt2_triangle(p, x, p->row->arg, diagonal));
+    ir_expr diagonal = pt2_e(p, "diagonal", 0);
+    return x && diagonal && imp_rank(x) >= 2 && pt2_out(p, 0, pt2_triangle(p, x, p->row->arg, diagonal));
 }
 
 struct ir_value *pt2_diagonal(struct pt2 *p, struct ir_value *x, int64_t offset, int64_t a, int64_t b)

@@ -287,7 +287,8 @@ bool aten_lu_factor(struct pt2 *p)
 /* What stands below the diagonal of the first k columns, and ones on it. */
 static struct ir_value *unit_lower(struct pt2 *p, struct ir_value *x, ir_expr k)
 {
-    struct ir_value *l = imp_slice1(p->im, pt2_triangle(p, x, false, -1), imp_rank(x) - 1, ir_const(p->ctx, 0), k);
+    struct ir_value *l =
+        imp_slice1(p->im, pt2_triangle(p, x, false, ir_const(p->ctx, -1)), imp_rank(x) - 1, ir_const(p->ctx, 0), k);
     struct ir_value *ones = pt2_on_diagonal(p, rows(x), k, 0);
     return l ? imp_select(p->im, ones, imp_like(p->im, l, 1), l) : NULL;
 }
@@ -305,7 +306,7 @@ static bool unpacked(struct pt2 *p, struct ir_value *lu, struct ir_value *pivots
     }
     if (!data)
         return true;
-    struct ir_value *u = imp_slice1(im, pt2_triangle(p, lu, true, 0), imp_rank(lu) - 2, zero, k);
+    struct ir_value *u = imp_slice1(im, pt2_triangle(p, lu, true, pt2_zero(p)), imp_rank(lu) - 2, zero, k);
     return pt2_out(p, 1, unit_lower(p, lu, k)) && pt2_out(p, 2, u);
 }
 

@@ -54,7 +54,8 @@ static ir_expr product(struct pt2 *p, const struct factors *f)
 
 /*
  * The size of -1 where n others are dims[from ...]: what the sizes of x have that those have not. Factors that both
- * have cancel, though they may be 0: PyTorch refuses -1 beside a size of 0.
+ * have cancel, though they may be 0: PyTorch refuses -1 beside a size of 0. So do signs: a size rounded up is
+ * -1 times the floor of its negative.
  */
 static ir_expr open_size(struct pt2 *p, int nwhole, const ir_expr *whole, int n, const ir_expr *dims, int open)
 {
@@ -68,11 +69,15 @@ static ir_expr open_size(struct pt2 *p, int nwhole, const ir_expr *whole, int n,
         int same = 0;
         while (same < all.n && all.at[same] != others.at[k])
             same++;
-        if (same < all.n && !ir_is_const(others.at[k], NULL))
+        if (same < all.n && (!ir_is_const(others.at[k], NULL) || ir_is_value(others.at[k], -1)))
             all.at[same] = others.at[k] = pt2_one(p);
     }
-    ir_expr by = pt2_divisor(p->ctx, product(p, &others));
-    return by ? ir_floordiv(p->ctx, product(p, &all), by) : NULL;
+    ir_expr by = product(p, &others);
+    if (by->hi < 0)
+        return imp_bad(p->im, "a size of -1 beside one that is negative"), NULL;
+    if (!imp_assume(p->im, IR_LE, pt2_zero(p), by, "sizes beside one of -1 are not negative"))
+        return NULL;
+    return ir_floordiv(p->ctx, product(p, &all), ir_max(p->ctx, by, pt2_one(p)));
 }
 
 /* Sizes of which one may be -1. */
@@ -88,7 +93,7 @@ static struct ir_value *view(struct pt2 *p, struct ir_value *x, int n, ir_expr *
     if (open >= 0)
         dims[open] = open_size(p, imp_rank(x), x->type->dim, n, dims, open);
     if (open >= 0 && !dims[open])
-        return imp_unsupported(p->im, "a size of -1 beside one that may be negative"), NULL;
+        return NULL;
     return imp_reshape(p->im, x, n, dims);
 }
 
@@ -146,7 +151,7 @@ bool aten_unflatten(struct pt2 *p)
     if (open >= 0)
         dims[axis + open] = open_size(p, 1, x->type->dim + axis, n, sizes, open);
     if (open >= 0 && !dims[axis + open])
-        return imp_unsupported(p->im, "a size of -1 beside one that may be negative");
+        return false;
     return pt2_out(p, 0, imp_reshape(p->im, x, count, dims));
 }
 

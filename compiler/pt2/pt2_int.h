@@ -339,7 +339,7 @@ struct ir_value *pt2_distance(struct pt2 *p, struct ir_value *a, struct ir_value
 struct ir_value *pt2_summed_product(struct pt2 *p, struct ir_value *a, struct ir_value *b, int64_t axis, bool keep);
 /* x's matrices with zeros below (`upper`) or above the diagonal of that number (op_shape.c); how many elements the axes
  * [from, to) have (op_linalg.c). */
-struct ir_value *pt2_triangle(struct pt2 *p, struct ir_value *x, bool upper, int64_t diagonal);
+struct ir_value *pt2_triangle(struct pt2 *p, struct ir_value *x, bool upper, ir_expr diagonal);
 /* bool[m, n]: is the column the row's number and `ahead` more? (op_create.c) */
 struct ir_value *pt2_on_diagonal(struct pt2 *p, ir_expr m, ir_expr n, int64_t ahead);
 ir_expr pt2_product(struct pt2 *p, const struct ir_value *x, int from, int to);

@@ -26,9 +26,11 @@ class Program(torch.nn.Module):
 
 
 def dynamic_shapes(dynamic):
-    """({0: "n"}, None): which axes have which symbol; "2*n" is twice that, "N" at least 2, "n16" at least 16."""
+    """({0: "n"}, None): which axes have which symbol; "2*n" is twice that, "N" at least 2, "n16" at least 16; "?" is as open as the program allows."""
     dims = {}
     def dim(text):
+        if text == "?":
+            return torch.export.Dim.AUTO
         factor, _, name = text.rpartition("*")
         dims.setdefault(name, torch.export.Dim(name, min=int(name[1:] or (1 if not factor and name.islower() else 2)), max=64))
         return int(factor) * dims[name] if factor else dims[name]

@@ -193,6 +193,8 @@ case("sizes_of_bits", lambda x: (x.new_ones((x.shape[0] & 6) + 2, x.shape[1]), x
 case("sizes_of_powers", lambda x: x.new_ones(2 ** x.shape[0], x.shape[1]) * x[0], t(3, 5), dynamic=({0: "n", 1: "m"},))
 case("cond_one_size", lambda x, y: torch.cond(x.sum() > 0, lambda x, y: x[: y.shape[0]].clone(), lambda x, y: x[-y.shape[0]:] * 2, (x, y)), t(5, 3), t(2), dynamic=({0: "n"}, {0: "m"}))
 case("cond_two_sizes", lambda x: torch.cond(x.sum() > 0, lambda x: torch.cat([x, x[:1]]), lambda x: x * 2, (x,)) + 1, t(5, 3).abs(), dynamic=({0: "n"},))
+case("triangles_open", lambda x: (x.tril(x.shape[1] - x.shape[0]), x.triu(1 - x.shape[0])), t(3, 5), dynamic=({0: "n", 1: "m"},))
+case("windows_padded", lambda x: F.pad(x, (0, 0, 0, -x.shape[1] % 4)).view(2, -(-x.shape[1] // 4), 4, 3).transpose(1, 2).reshape(-1, -(-x.shape[1] // 4), 3), t(2, 9, 3), dynamic=({1: "?"},))
 
 
 if __name__ == "__main__":
