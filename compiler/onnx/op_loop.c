@@ -321,9 +321,9 @@ static bool scan(struct imp *im, struct looping *l, const int64_t *out_axes, con
     struct ir_node *n = build_loop(im, l);
     for (int k = 0; n && k < l->ncarried + l->nscan_out; k++) {
         int s = k - l->ncarried;
-        results[k] = s < 0                            ? n->out[k]
-                     : !ir_is_tensor(n->out[k]->type) ? NULL
-                                                      : place_output(im, n->out[k], out_axes[s], out_reverse[s]);
+        if (s >= 0 && !ir_is_tensor(n->out[k]->type))
+            return imp_unsupported(im, "result %d has a rank that is known only at run time", k);
+        results[k] = s < 0 ? n->out[k] : place_output(im, n->out[k], out_axes[s], out_reverse[s]);
         if (!results[k])
             return false;
     }

@@ -237,12 +237,27 @@ static bool note_pieces(struct imp *im, struct ir_value *x)
     return n < 0 || imp_set_items(im, im->outs[0], n, pieces);
 }
 
+/* Pieces of 1 have one type; of others the sizes differ. */
+static ir_type piece_type(struct imp *im, const struct ir_value *x)
+{
+    ir_expr dims[TCC_MAX_RANK];
+    int64_t axis = imp_i(im, "axis", 0);
+    int n = 0;
+    if (imp_has(im, 1) || !ir_is_tensor(x->type) || axis < -imp_rank(x) || axis >= imp_rank(x))
+        return ir_unranked_type(im->ctx, imp_dtype(x));
+    axis += axis < 0 ? imp_rank(x) : 0;
+    for (int k = 0; k < imp_rank(x); k++)
+        if (k != axis || imp_i(im, "keepdims", 1))
+            dims[n++] = k == axis ? ir_const(im->ctx, 1) : imp_dim(x, k);
+    return ir_tensor_type(im->ctx, imp_dtype(x), n, dims);
+}
+
 bool onnx_op_split_to_sequence(struct imp *im)
 {
     struct ir_value *x = imp_in(im, 0);
     if (!x || x->type->kind != IR_T_TENSOR)
         return imp_bad(im, "a tensor is expected");
-    ir_type t = ir_sequence_type(im->ctx, ir_unranked_type(im->ctx, imp_dtype(x)));
+    ir_type t = ir_sequence_type(im->ctx, piece_type(im, x));
     return imp_lib_node(im, "split_to_sequence", 1, &t, NULL) && note_pieces(im, x);
 }
 
