@@ -30,7 +30,7 @@ FAULTS = (
     # functions beside what they are documented for, rows that are not there
     ("map_bf16_800_1", "func=exp wait s5>=16", "func=log wait s5>=16", "function-range"),
     ("reduce_f32_7_over_20_4", "func=exp", "func=sqrt", "function-range"),
-    ("move_f32_3x12_8", "sbuf.i32[0:12, 320, 3], 12 op0=mul", "sbuf.i32[0:12, 320, 3], 120 op0=add", "index"),
+    ("move_f32_3x12_8", "sbuf.i32[0:12, 256, 3], 12 op0=mul", "sbuf.i32[0:12, 256, 3], 120 op0=add", "index"),
     # buffers that overlap what others still read
     ("move_f32_8x5_7", "engine sync\n", "engine vector\n    memset sbuf.f32[0:8, 4, 1], 0 wait s5>=16\n\nengine sync\n", "race"),
     ("map_bool_5x3_2", "dma sbuf.i32[0:5, 64, 3], a1.i32[0, 5@0, 3] signal s6", "dma sbuf.i32[0:5, 64, 3], a1.i32[0, 5@0, 3] signal s6\n    dma sbuf.i32[0:5, 0, 3], a1.i32[0, 5@0, 3] queue=2 signal s8", "race"),
