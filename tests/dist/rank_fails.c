@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Ranks that fail, run by all ranks of a job: rank 1 does what the argument says, and every other rank must be told by
- * a status that names it, within the time limit (3 s here) and a bit.
+ * a status that names it: at once, or within the time limit (3 s) where rank 1 is there and says nothing. A limit of
+ * 15 s leaves those that are told at once time on a machine with much else to do.
  *   rank-fails late|early|hang|sleep|stop|die|quit|abort|order|count|differ
  * on_device.h: on GPUs.
  * Prints a line for each rank that got its status; exits with 3, as a program does that has met one.
@@ -16,7 +17,7 @@
 #include "runtime/tccrt.h"
 #include "tests/dist/on_device.h"
 
-#define LIMIT 3
+enum { LIMIT = 3, LONG_LIMIT = 15 };
 
 static double now(void)
 {
@@ -72,7 +73,8 @@ int main(int argc, char **argv)
     }
     rank = tccrt_comm_rank(world);
     on_begin(rank);
-    tccrt_comm_timeout(world, LIMIT);
+    bool silent = !strcmp(how, "hang") || !strcmp(how, "sleep") || !strcmp(how, "stop");
+    tccrt_comm_timeout(world, silent ? LIMIT : LONG_LIMIT);
     status = strcmp(how, "differ") ? TCC_OK : tccrt_comm_agree(world, "artifact", rank == 1 ? "other" : "this");
     if (!status)
         status = tccrt_comm_all_reduce(world, TCCRT_SUM, 1, 1, &x, &x, NULL);
