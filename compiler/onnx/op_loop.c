@@ -80,6 +80,16 @@ static bool import_body(struct imp *im, const struct looping *l, struct ir_block
     return false;
 }
 
+/* What the body gives for carried value k, as one of its type. A sequence that took other elements in stays as it is:
+ * settle() finds the type that both have. */
+static struct ir_value *carried(struct imp *im, const struct looping *l, struct ir_value *v, int k)
+{
+    ir_type t = l->types[k];
+    bool other = v && t->kind == IR_T_SEQUENCE && v->type->kind == IR_T_SEQUENCE &&
+                 control_common_type(im, t, v->type, UINT32_MAX, k) != t;
+    return other ? v : control_as_type(im, v, t);
+}
+
 /* Imports the body into the loop node; yields are in `outs` (condition first). */
 static bool loop_body(struct imp *im, const struct looping *l, struct ir_node *node, struct ir_value **outs,
                       struct ir_value **cond_param)
@@ -110,7 +120,7 @@ static bool loop_body(struct imp *im, const struct looping *l, struct ir_node *n
         outs[0] = imp_single(im, outs[0]);
     for (size_t k = 1; k < n && fine; k++) {
         if ((int)k <= l->ncarried)
-            outs[k] = control_as_type(im, outs[k], l->types[k - 1]);
+            outs[k] = carried(im, l, outs[k], (int)k - 1);
         fine = outs[k] != NULL;
     }
     fine = fine && imp_yield(im, n, outs);
