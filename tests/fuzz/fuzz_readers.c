@@ -104,11 +104,15 @@ static void sample_files(const char *path)
         {.name = "v", .kind = TCC_OBJ_TENSOR, .dtype = TCC_F32, .rank = 2, .dims = {-1, -1}},
         {.name = "ids", .kind = TCC_OBJ_TENSOR, .dtype = TCC_I64, .rank = 2, .dims = {-1, 4}}};
     static const struct data_options ways[] = {
-        {.scale = 1, .augment = 7, .lenient = true, .missing = "mean"},
-        {.scale = 1, .categories = "a:x+y;b:1+2", .columns = "a+b", .stride = 1},
-        {.scale = 1, .encode = "a:year+weekday+second+minmax;b:onehot+standard;c:log1p", .missing = "2020-02-29"},
-        {.scale = 1, .encode = "*:standard;*:onehot", .missing = "mean", .lenient = true},
-        {.scale = 1, .tokens = "bytes", .columns = "b", .length = 4, .pad = 300, .lenient = true}};
+        {.scale = 1, .pad = -1, .augment = 7, .lenient = true, .missing = "mean"},
+        {.scale = 1, .pad = -1, .categories = "a:x+y\\+;b:1+2", .columns = "a+b", .stride = 1},
+        {.scale = 1,
+         .pad = -1,
+         .encode = "a:year+weekday+second+minmax;b:onehot+standard;c:log1p",
+         .missing = "2020-02-29"},
+        {.scale = 1, .pad = -1, .encode = "*:standard;*:onehot", .missing = "mean", .lenient = true},
+        {.scale = 1, .tokens = "bytes", .columns = "b", .length = 4, .pad = 300, .lenient = true},
+        {.scale = 1, .pad = -1, .tokens = "bytes", .as = "mask", .columns = "b", .length = 4, .lenient = true}};
     enum { NWAYS = sizeof ways / sizeof *ways, NREAD = 4, TRIES = 8 * NREAD };
     static const enum data_reader_id readers[NREAD] = {READER_tar, READER_csv, READER_text, READER_lines};
     char error[ERROR_SIZE];
