@@ -445,8 +445,9 @@ static bool open_tokens(struct csv_table *t, struct rows *r, char *error)
         return put_error(error, "%s: how many tokens has a row of input '%s'? Add ,length=N", t->q->path, info->name);
     r->dtype = form != TEXT_TOKENS && tcc_is_float((enum tcc_dtype)info->dtype) ? TCC_F32 : TCC_U32;
     r->width = form == TEXT_LENGTHS ? 1 : row[0];
-    table->vocabulary = bytes ? 256 : data_bpe_size(r->bpe);
-    table->vocabulary = table->vocabulary > row[1] ? table->vocabulary : row[1] + 1;
+    int64_t tokens = bytes ? 256 : data_bpe_size(r->bpe);
+    tokens = tokens > row[1] ? tokens : row[1] + 1;
+    table->vocabulary = form == TEXT_MASK ? 2 : form == TEXT_LENGTHS ? row[0] + 1 : tokens;
     return data_table_tokens(t->q->path, table, bytes ? NULL : data_bpe_digest(r->bpe), o->tokens, error) &&
            data_table_row(t->q->path, table, row, error);
 }

@@ -118,7 +118,7 @@ struct data_table {
     double scale;
     struct data_numbers means, stds;
     char *tokens;                /* "bytes", or the digest of a tokenizer and its file's name; NULL: not of text */
-    int64_t vocabulary;          /* tokens are below this; 0: not known. It is not kept */
+    int64_t vocabulary;          /* tokens, or what as= makes of them, are below this; 0: not known. Not kept */
     int64_t row[3];              /* of text: how many tokens, the one that fills up, enum data_text; 0: of no text */
     int64_t picture[3];          /* height, width, and what the shorter side became; 0: no pictures */
     int ncolumns;
