@@ -471,7 +471,7 @@ static bool import_func(struct imp *im, const struct frontend_options *o)
         return imp_bad(im, "it has no graph");
     pt2_push_scope(p, &scope, graph);
     struct pt2_value **outs = IR_NEWN(p->ctx, json_array_size(js_array(graph, "outputs")) + 1, struct pt2_value *);
-    bool fine = make_inputs(p, o, written) && pt2_graph(p, graph, outs);
+    bool fine = make_inputs(p, o, written) && pt2_guards(p) && pt2_graph(p, graph, outs);
     if (im->again)
         return false;
     fine = fine && (im->refusals.n || make_outputs(p, outs));

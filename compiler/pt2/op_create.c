@@ -453,38 +453,69 @@ static const char *operand_name(struct pt2 *p, size_t k)
     return js_string(json_array_get(js_array(p->at.node, "inputs"), k), "name");
 }
 
-bool aten_number2(struct pt2 *p)
+static struct pt2_py number_at(struct pt2 *p, size_t k)
 {
-    int arg = p->row->arg;
+    const char *name = operand_name(p, k);
+    return (struct pt2_py){.e = name ? integer_of(p, name) : NULL, .argument = name};
+}
+
+static struct ir_value *scalar_of(struct pt2 *p, const struct pt2_py *x)
+{
+    bool number;
+    if (x->v || x->argument)
+        return x->v ? x->v : pt2_operand(p, x->argument, &number);
+    return x->e ? imp_dim_value(p->im, x->e) : NULL;
+}
+
+static struct pt2_py scalar(struct ir_value *v)
+{
+    return (struct pt2_py){.v = v};
+}
+
+static struct pt2_py integer(ir_expr e)
+{
+    return (struct pt2_py){.e = e};
+}
+
+struct pt2_py pt2_numbers(struct pt2 *p, int arg, const struct pt2_py *x, const struct pt2_py *y)
+{
     struct imp *im = p->im;
     const struct number_op *op = &number_ops[arg];
-    const char *names[] = {operand_name(p, 0), operand_name(p, 1)};
-    bool number;
-    if (!names[0] || !names[1])
-        return false;
-    ir_expr a = integer_of(p, names[0]), b = integer_of(p, names[1]);
+    ir_expr a = x->e, b = y->e;
     if (a && b && op->on_exprs) {
         if ((arg == FLOORDIV || arg == MOD) && b->hi < 1)
-            return imp_unsupported(im, "a divisor that is not positive");
+            return imp_unsupported(im, "a divisor that is not positive"), scalar(NULL);
         if ((arg == FLOORDIV || arg == MOD) && b->lo < 1) {
             if (!imp_assume(im, IR_LE, ir_const(p->ctx, 1), b, "a size is divided by one that is positive"))
-                return false;
+                return scalar(NULL);
             b = ir_max(p->ctx, b, ir_const(p->ctx, 1));
         }
         ir_expr e = op->on_exprs(p->ctx, a, b);
         if (e)
-            return pt2_out_e(p, 0, e);
+            return integer(e);
     }
-    struct ir_value *x = pt2_operand(p, names[0], &number), *y = x ? pt2_operand(p, names[1], &number) : NULL;
-    if (!y)
-        return false;
-    enum tcc_dtype d = arg == TRUEDIV ? TCC_F64 : pt2_promote(x, true, y, true);
-    x = imp_cast(im, x, d);
-    y = imp_cast(im, y, d);
+    struct ir_value *v = scalar_of(p, x), *w = v ? scalar_of(p, y) : NULL;
+    if (!w)
+        return scalar(NULL);
+    enum tcc_dtype d = arg == TRUEDIV ? TCC_F64 : pt2_promote(v, true, w, true);
+    v = imp_cast(im, v, d);
+    w = imp_cast(im, w, d);
     if (arg == FLOORDIV && tcc_is_int(d))
-        return pt2_out(p, 0, (y = pt2_not_zero(p, y)) ? pt2_floor_div(p, x, y) : NULL);
-    struct ir_value *v = imp_bin(im, op->op, x, y);
-    return pt2_out(p, 0, arg == FLOORDIV ? imp_un(im, IR_floor, v) : v);
+        return scalar((w = pt2_not_zero(p, w)) ? pt2_floor_div(p, v, w) : NULL);
+    v = imp_bin(im, op->op, v, w);
+    return scalar(arg == FLOORDIV ? imp_un(im, IR_floor, v) : v);
+}
+
+static bool number_out(struct pt2 *p, const struct pt2_py *y)
+{
+    return y->e ? pt2_out_e(p, 0, y->e) : pt2_out(p, 0, y->v);
+}
+
+bool aten_number2(struct pt2 *p)
+{
+    struct pt2_py a = number_at(p, 0), b = number_at(p, 1);
+    struct pt2_py y = pt2_numbers(p, p->row->arg, &a, &b);
+    return number_out(p, &y);
 }
 
 /* sym_ite(condition, a, b): an integer that the run chooses becomes a symbol. */
@@ -509,28 +540,31 @@ bool aten_number_if(struct pt2 *p)
     return imp_bound_exprs(im, y, 1, -IMP_MAX_DIM, IMP_MAX_DIM, &e) == 1 && pt2_out_e(p, 0, e);
 }
 
+struct pt2_py pt2_number_of(struct pt2 *p, int arg, const struct pt2_py *x)
+{
+    ir_expr e = x->e;
+    if (e && arg == IR_neg)
+        return integer(ir_mulc(p->ctx, e, -1));
+    if (e && (!arg || arg == IR_trunc || arg == IR_ceil || arg == IR_floor))
+        return integer(e);
+    struct ir_value *v = scalar_of(p, x);
+    if (!v || arg == IR_not)
+        return scalar(v ? imp_with(p->im, IR_eq, v, 0) : NULL);
+    v = arg ? imp_cast(p->im, v, TCC_F64) : v;
+    if (!arg || arg == IR_cast)
+        return scalar(v);
+    v = imp_un(p->im, (enum ir_op)arg, v);
+    if (arg == IR_sqrt || arg == IR_neg)
+        return scalar(v);
+    v = imp_cast(p->im, v, TCC_I64);
+    return integer(v && imp_bound_exprs(p->im, v, 1, -IMP_MAX_DIM, IMP_MAX_DIM, &e) == 1 ? e : NULL);
+}
+
 /* neg, pos (arg 0), not_, sym_float, sym_int, math.ceil, math.floor, math.trunc, math.sqrt */
 bool aten_number1(struct pt2 *p)
 {
-    int arg = p->row->arg;
-    const char *name = operand_name(p, 0);
-    bool number;
-    ir_expr e = name ? integer_of(p, name) : NULL;
-    if (e && arg == IR_neg)
-        return pt2_out_e(p, 0, ir_mulc(p->ctx, e, -1));
-    if (e && (!arg || arg == IR_trunc || arg == IR_ceil || arg == IR_floor))
-        return pt2_out_e(p, 0, e);
-    struct ir_value *x = name ? pt2_operand(p, name, &number) : NULL;
-    if (!x || arg == IR_not)
-        return x && pt2_out(p, 0, imp_with(p->im, IR_eq, x, 0));
-    x = arg ? imp_cast(p->im, x, TCC_F64) : x;
-    if (!arg || arg == IR_cast)
-        return pt2_out(p, 0, x);
-    x = imp_un(p->im, (enum ir_op)arg, x);
-    if (arg == IR_sqrt || arg == IR_neg)
-        return pt2_out(p, 0, x);
-    x = imp_cast(p->im, x, TCC_I64);
-    return x && imp_bound_exprs(p->im, x, 1, -IMP_MAX_DIM, IMP_MAX_DIM, &e) == 1 && pt2_out_e(p, 0, e);
+    struct pt2_py x = number_at(p, 0), y = pt2_number_of(p, p->row->arg, &x);
+    return number_out(p, &y);
 }
 
 /* vander(x, N, increasing), linalg_vander(x, N) (arg 1, increasing, of rows): powers along a new axis, the last */

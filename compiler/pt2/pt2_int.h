@@ -138,6 +138,7 @@ struct pt2 {
     enum tcc_dtype autocast;  /* that a region of torch.autocast lowers to; TCC_NONE: none does */
     enum pt2_part part[2];    /* of its first operand, and of the others */
     bool zeros;               /* imaginary parts of real operands are asked for, too */
+    bool told_guards;         /* which can't be read */
     bool eval;                /* the function infers from a program that is trained: no dropout, running statistics */
     struct imp_export_signs signs;   /* of an export for inference, in what is trained */
     struct {                         /* core ATen (core_gradient.c) */
@@ -260,6 +261,14 @@ enum ir_tri pt2_row_major(struct pt2 *p, const json_t *meta);
 ir_expr pt2_symbols(struct pt2 *p, const char *text);
 /* The name of a symbol of PyTorch's, or what the archive says instead. */
 const char *pt2_dim_name(struct pt2 *p, const char *symbol);
+/* A number of Python's: an integer that is an expression, or a scalar; an argument of the node is read when it must be.
+ * Neither: none, after a message. */
+struct pt2_py { ir_expr e; struct ir_value *v; const char *argument; };
+/* What the rows number1 and number2 with this argument make of one, of two (op_create.c). */
+struct pt2_py pt2_number_of(struct pt2 *p, int arg, const struct pt2_py *x);
+struct pt2_py pt2_numbers(struct pt2 *p, int arg, const struct pt2_py *x, const struct pt2_py *y);
+/* Has the run refuse what breaks a guard of the export (guards.c). False after a message. */
+bool pt2_guards(struct pt2 *p);
 /* writes the results; sizes: of the last n axes */
 bool pt2_adaptive_max(struct pt2 *p, struct ir_value *x, int n, const ir_expr *sizes);
 ir_expr pt2_divisor(struct ir_ctx *ctx, ir_expr b);                  /* at least 1; NULL: b may be negative */
