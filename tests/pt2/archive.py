@@ -82,8 +82,8 @@ def write(folder, program, inputs, results, tol, number=0, again=False):
         f.write(tol + "\n")
 
 
-def write_case(folder, name, f, inputs, dynamic=None, tol=None, edit=None):
-    """edit: what is done to the program, so that it has ops that the exporter writes otherwise."""
+def write_case(folder, name, f, inputs, dynamic=None, tol=None, edit=None, also=()):
+    """edit: what is done to the program, so that it has ops that the exporter writes otherwise. also: other inputs, of other sizes."""
     module = f if isinstance(f, torch.nn.Module) else Program(f)
     shapes = dynamic_shapes(dynamic) if dynamic else None
     if shapes and not isinstance(f, torch.nn.Module):
@@ -91,13 +91,19 @@ def write_case(folder, name, f, inputs, dynamic=None, tol=None, edit=None):
     program = torch.export.export(module, tuple(inputs), dynamic_shapes=shapes)
     if edit:
         edit(program.graph)
-    with torch.no_grad():
-        results = flat(module(*[x.clone() if isinstance(x, torch.Tensor) else x for x in inputs]))
-    half = any(x.dtype in HALVES for x in flat(list(inputs)) + results)
+    sets = []
+    for given in (inputs, *also):
+        with torch.no_grad():
+            sets.append((given, flat(module(*[x.clone() if isinstance(x, torch.Tensor) else x for x in given]))))
+    half = any(x.dtype in HALVES for x in flat(list(inputs)) + sets[0][1])
     tol = tol or ("2e-2 2e-2" if half else "1e-4 1e-5")
-    write(os.path.join(folder, name), program, inputs, results, tol)
+
+    def put(name, program):
+        for k, (given, results) in enumerate(sets):
+            write(os.path.join(folder, name), program, given, results, tol, number=k, again=k > 0)
+    put(name, program)
     if edit or any(x.is_complex() for x in flat(list(inputs))):
         return                             # PyTorch 2.15 cannot decompose these: the guards that it makes fail
     core = program.run_decompositions()
     if targets(core) != targets(program):
-        write(os.path.join(folder, name + ".core"), core, inputs, results, tol)
+        put(name + ".core", core)

@@ -29,8 +29,8 @@ def idx(*shape, n, dtype=I64):
     return torch.randint(0, n, shape, generator=generator).to(dtype)
 
 
-def case(name, f, *inputs, dynamic=None, tol=None, edit=None):
-    CASES.append((name, f, inputs, dynamic, tol, edit))
+def case(name, f, *inputs, dynamic=None, tol=None, edit=None, also=()):
+    CASES.append((name, f, inputs, dynamic, tol, edit, also))
 
 
 def short(dtype):
@@ -619,13 +619,13 @@ def main():
     folder, pattern = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "*"
     warnings.simplefilter("ignore")
     seen, bad = set(), 0
-    for name, f, inputs, dynamic, tol, edit in CASES:
+    for name, f, inputs, dynamic, tol, edit, also in CASES:
         assert name not in seen, name
         seen.add(name)
         if not fnmatch.fnmatch(name, pattern):
             continue
         try:
-            write_case(folder, name, f, inputs, dynamic, tol, edit)
+            write_case(folder, name, f, inputs, dynamic, tol, edit, also)
         except Exception as e:
             print(f"not made: {name}: {type(e).__name__}: {str(e).strip().splitlines()[0] if str(e) else ''}")
             bad += 1

@@ -196,6 +196,13 @@ case("cond_two_sizes", lambda x: torch.cond(x.sum() > 0, lambda x: torch.cat([x,
 case("triangles_open", lambda x: (x.tril(x.shape[1] - x.shape[0]), x.triu(1 - x.shape[0])), t(3, 5), dynamic=({0: "n", 1: "m"},))
 case("windows_padded", lambda x: F.pad(x, (0, 0, 0, -x.shape[1] % 4)).view(2, -(-x.shape[1] // 4), 4, 3).transpose(1, 2).reshape(-1, -(-x.shape[1] // 4), 3), t(2, 9, 3), dynamic=({1: "?"},))
 
+# -- Guards: what the export took for granted of sizes that stay open. Inputs of three sizes that hold it; tests/pt2.tap has some that break it.
+OPEN = ({0: "?", 1: "?"},)
+case("guard_rounded", lambda x: x.new_zeros(int(x.shape[1] * 0.3) + 1) + int(x.shape[0] / 3), t(4, 6), dynamic=OPEN, also=((t(3, 4),), (t(5, 5),)))
+case("guard_branch", lambda x: x * (2 if x.shape[0] / x.shape[1] > 0.5 else 3), t(4, 6), dynamic=OPEN, also=((t(9, 3),), (t(3, 5),)))
+case("guard_either", lambda x: x + (1 if (x.shape[0] < 5) | (x.shape[1] > 33) else 2), t(4, 6), dynamic=OPEN, also=((t(2, 3),), (t(9, 34),)))
+case("guard_split", lambda x: x.reshape(2, -1) + 1, t(4, 6), dynamic=OPEN, also=((t(4, 9),), (t(6, 5),)))
+
 
 if __name__ == "__main__":
     sys.exit(main())
