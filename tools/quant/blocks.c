@@ -42,7 +42,7 @@ static void put_nbits(struct quant_out *w, int node, const struct quant_codes *c
     uint8_t *codes = calloc((size_t)(scales * group / 2) + 1, 1), *zeros = calloc((size_t)(c->n * halves) + 1, 1);
     float *s = malloc((size_t)scales * sizeof *s + 1);
     bool biased = n->nin > 2 && n->in[2] >= 0;
-    const char *y = quant_value_name(q, n->out[0]), *product = biased ? quant_name(q, y, "_product") : y;
+    const char *y = quant_result(w, n->out[0]), *product = biased ? quant_name(q, y, "_product") : y;
 
     if (codes && zeros && s) {
         for (int64_t j = 0; j < c->n; j++) {

@@ -40,7 +40,7 @@ void quant_put_dynamic(struct quant_out *w, int node)
     struct quant *q = w->q;
     const struct quant_node *n = &q->nodes[node];
     int x = n->in[0];
-    const char *y = quant_value_name(q, n->out[0]), *codes, *scale;
+    const char *y = quant_result(w, n->out[0]), *codes, *scale;
     const char *sums = quant_name(q, y, "_sums"), *floats = quant_name(q, y, "_floats"),
                *both = quant_name(q, y, "_scales"),
                *product = n->nin > 2 && n->in[2] >= 0 ? quant_name(q, y, "_product") : y;

@@ -122,6 +122,33 @@ int quant_calibrate(struct quant *q)
     return code == EXIT_FINE ? check_ranges(q) : code;
 }
 
+/* -- Nodes ---------------------------------------------------------------------------------------------------- */
+
+static int note_errors(void *user, const struct run_batch *b)
+{
+    struct feeding *f = user;
+    int at = f->m->nout - 2 * quant_chosen(f->q);
+
+    for (int i = 0; i < f->q->nnodes; i++) {
+        struct quant_node *n = &f->q->nodes[i];
+        if (!quant_used(n))
+            continue;
+        n->squares += *(const float *)b->out[at++].data;
+        n->error += *(const float *)b->out[at++].data;
+    }
+    return EXIT_FINE;
+}
+
+int quant_measure(struct quant *q)
+{
+    struct feeding f = {.q = q};
+    struct run_wish wish = {.data = option_set(q->o, OPT_data) ? OPT_data : OPT_eval_data, .batch = note_errors};
+    const char *path = ir_internf(q->ctx, "%s/beside.onnx", q->folder);
+    int code = quant_write_beside(q, path);
+
+    return code == EXIT_FINE ? feed(q, path, &f, &wish) : code;
+}
+
 /* -- Classes -------------------------------------------------------------------------------------------------- */
 
 /* The largest along axis 1, for each place behind it. */
@@ -134,16 +161,6 @@ static int32_t largest(const struct tcc_tensor *t, int64_t row, int64_t inner, i
     for (int64_t i = 1; i < n; i++)
         best = x[i * inner] > x[best * inner] ? i : best;
     return (int32_t)best;
-}
-
-/* Outputs, as long as there is room. */
-static void keep_values(struct quant_classes *c, const float *x, int64_t n)
-{
-    int64_t most = (int64_t)(sizeof c->values / sizeof *c->values) - c->nvalues;
-
-    n = n < most ? n : most;
-    memcpy(c->values + c->nvalues, x, (size_t)n * sizeof *x);
-    c->nvalues += n;
 }
 
 static int note_classes(void *user, const struct run_batch *b)
@@ -167,7 +184,6 @@ static int note_classes(void *user, const struct run_batch *b)
         c->at = grown;
         c->room = room;
     }
-    keep_values(c, t->data, b->keep * t->dims[1] * inner);
     const int64_t *target = option_set(f->q->o, OPT_eval_data) ? b->in[f->m->nneeded].data : NULL;
     for (int64_t row = 0; row < b->keep; row++)
         for (int64_t i = 0; i < inner; i++) {
@@ -186,7 +202,7 @@ int quant_classes_of(struct quant *q, const char *path, struct quant_classes *c)
     struct run_wish wish = {
         .data = eval ? OPT_eval_data : OPT_data, .beside = eval ? &target : NULL, .batch = note_classes};
 
-    c->n = c->right = c->nvalues = 0;
+    c->n = c->right = 0;
     return feed(q, path, &f, &wish);
 }
 

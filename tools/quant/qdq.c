@@ -65,29 +65,33 @@ void quant_want_static(struct quant *q, bool *whole)
         if (whole)
             whole[v] = !q->values[v].smoothed; /* that one's readers take it divided */
     }
+    for (int i = 0; i < q->nnodes && whole; i++)
+        if (q->nodes[i].chosen && q->nodes[i].excluded) /* whose input shall lose nothing, either */
+            whole[q->nodes[i].in[0]] = false;
 }
 
 /* -- Activations ---------------------------------------------------------------------------------------------- */
 
-static void activation_scale(const struct quant *q, int value, float *scale, int *zero)
+/* Found once: a search over a histogram takes as long as a small model's compilation, and models are written often. */
+static void activation_scale(struct quant *q, int value, float *scale, int *zero)
 {
+    struct quant_value *v = &q->values[value];
     double lo, hi;
 
-    if (q->values[value].step > 0) {
-        *scale = q->values[value].step;
-        *zero = q->values[value].zero;
-        return;
+    if (!(v->step > 0)) {
+        if (v->smoothed)
+            quant_smoothed_range(v, &lo, &hi);
+        else
+            hist_range(v->hist, q->method, q->percentile, &lo, &hi);
+        quant_levels(lo, hi, &v->step, &v->zero);
+        if (q->mode == QUANT_FP8) {
+            v->step = (float)(fmax(-lo, hi) / FP8_MOST);
+            v->step = v->step > 0 ? v->step : 1;
+            v->zero = 0;
+        }
     }
-    if (q->values[value].smoothed)
-        quant_smoothed_range(&q->values[value], &lo, &hi);
-    else
-        hist_range(q->values[value].hist, q->method, q->percentile, &lo, &hi);
-    quant_levels(lo, hi, scale, zero);
-    if (q->mode == QUANT_FP8) {
-        *scale = (float)(fmax(-lo, hi) / FP8_MOST);
-        *scale = *scale > 0 ? *scale : 1;
-        *zero = 0;
-    }
+    *scale = v->step;
+    *zero = v->zero;
 }
 
 const char *quant_dequantized(struct quant_out *w, int value)

@@ -59,7 +59,7 @@ struct quant_value {
     double *sums;
     int64_t smoothed;            /* channels that are divided by `by`; 0: none are */
     int behind;                  /* axes behind theirs: of a convolution's input */
-    float step;                  /* --trained's; 0: its range says it */
+    float step;                  /* --trained's, else what its range says; 0: not yet */
     int zero;                    /* the level of 0 then */
     int inputs;                  /* of a weight: how many have got steps by its name */
     float *extremes, *by;        /* of each channel its least and its largest value, with 0 between them */
@@ -69,7 +69,7 @@ struct quant_node {
     int nin, nout, *in, *out;    /* values; -1: left out */
     struct wire_record record;
     bool chosen, excluded;
-    double cost;                 /* how far it alone takes the outputs from the model's */
+    double squares, error;       /* of its results over the samples; of what they lose when it is quantised */
     struct quant_codes *codes;   /* of GPTQ, AWQ */
     float *steps;                /* --trained's, by output; NULL: what it holds says them */
     const double *correction;    /* of its bias, by output; NULL: none */
@@ -184,8 +184,9 @@ int quant_mark_trained(struct quant *q);
 /* -- Runs (feed.c) ------------------------------------------------------------------------------------------------- */
 
 int quant_calibrate(struct quant *q);    /* histograms, or (width) Hessians, of the values that are wanted */
-/* The first output's classes of all samples, and its first values. With --eval-data, `right` are the target's. */
-struct quant_classes { int64_t n, room; int32_t *at; int64_t right, nvalues; float values[1 << 16]; };
+int quant_measure(struct quant *q);      /* squares and errors of used nodes */
+/* The first output's classes of all samples. With --eval-data, `right` are the target's. */
+struct quant_classes { int64_t n, room; int32_t *at; int64_t right; };
 int quant_classes_of(struct quant *q, const char *path, struct quant_classes *c);
 void quant_classes_free(struct quant_classes *c);
 /* The share of classes that are right; of --data alone, that are `model`'s. */
@@ -204,6 +205,7 @@ struct quant_out {
     bool *whole;                 /* by value: all nodes read that, not the quantised ones alone */
     int *replaced;               /* by value: nodes that read another instead */
     bool microsoft;              /* has nodes of com.microsoft */
+    bool beside;                 /* results have names of their own: the nodes stay, too */
     int64_t ir;                  /* least version of the file format */
     int code;                    /* of what has failed, after a message */
 };
@@ -217,10 +219,14 @@ const char *quant_put_tensor(struct quant_out *w, const char *name, enum tcc_dty
 /* The node as it is, but for the names of its inputs: in[nin]; "": left out. */
 void quant_put_copy(struct quant_out *w, const struct quant_node *n, const char *const *in);
 const char *quant_value_name(const struct quant *q, int value);                    /* "" of -1 */
+const char *quant_result(const struct quant_out *w, int value);           /* a quantised node's name for it */
 /* one that the model does not have */
 const char *quant_name(struct quant *q, const char *base, const char *suffix);
 int quant_write(struct quant *q, const char *path);                                /* by the mode */
 int quant_write_observed(struct quant *q, const char *path);               /* with the wanted values as outputs */
+/* The model, with each used node quantised beside itself, reading the same floats: of each in turn, two more outputs
+ * are the sum of its results' squares and that of their differences. */
+int quant_write_beside(struct quant *q, const char *path);
 
 /* By mode: a chosen node, and what it needs. */
 void quant_put_qdq(struct quant_out *w, int node);
@@ -235,7 +241,8 @@ bool quant_bias_fits(const struct quant *q, const struct quant_node *n);
 
 /* -- Search (search.c) --------------------------------------------------------------------------------------------- */
 
-/* Leaves nodes out until the score falls by no more than q->max_drop. path, c: for trials. */
+/* Leaves nodes out until the score falls by no more than q->max_drop, those with the least ratio first. path: for
+ * trials. c: of what is left, or c->n is 0. */
 int quant_search(struct quant *q, const char *path, const struct quant_classes *model, struct quant_classes *c);
 
 /* -- The whole (quantize.c) ---------------------------------------------------------------------------------------- */

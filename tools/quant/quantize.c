@@ -265,7 +265,7 @@ static int work(struct quant *q, struct quant_classes *model, struct quant_class
         code = quant_search(q, trial, model, c);
     if (code == EXIT_FINE)
         code = quant_write(q, output);
-    if (code == EXIT_FINE && scored)
+    if (code == EXIT_FINE && scored && !c->n)
         code = quant_classes_of(q, output, c);
     return code == EXIT_FINE && q->report ? report(q, output, model, c) : code;
 }

@@ -27,6 +27,12 @@ const char *quant_name(struct quant *q, const char *base, const char *suffix)
     return i == q->nvalues ? name : quant_name(q, name, "_");
 }
 
+const char *quant_result(const struct quant_out *w, int value)
+{
+    const char *name = quant_value_name(w->q, value);
+    return w->beside ? quant_name(w->q, name, "_beside") : name;
+}
+
 void quant_put_node(struct quant_out *w, const char *domain, const char *op, const char *const *in,
                     const char *const *out, const struct quant_attr *attrs)
 {
@@ -84,10 +90,12 @@ void quant_put_copy(struct quant_out *w, const struct quant_node *n, const char 
     struct onnx_pieces body = {0};
     struct wire_record r = {0};
 
+    if (w->beside)
+        onnx_put_text(&body, ONNX_NODE_OUTPUT, quant_result(w, n->out[0]));
     for (int i = 0; i < n->nin; i++)
         onnx_put_text(&body, ONNX_NODE_INPUT, in[i]);
     while (wire_next(&r, n->record.payload, n->record.end))
-        if (r.number != ONNX_NODE_INPUT)
+        if (r.number != ONNX_NODE_INPUT && !(w->beside && (r.number == ONNX_NODE_OUTPUT || r.number == ONNX_NODE_NAME)))
             onnx_put_record(&body, &r);
     onnx_put_body(&w->nodes, ONNX_GRAPH_NODE, &body);
 }
@@ -120,18 +128,19 @@ static void count_replaced(struct quant_out *w)
     }
 }
 
+static void (*const by_mode[])(struct quant_out *, int) = {
+    [QUANT_STATIC] = quant_put_qdq,     [QUANT_DYNAMIC] = quant_put_dynamic, [QUANT_WEIGHT8] = quant_put_qdq,
+    [QUANT_WEIGHT4] = quant_put_blocks, [QUANT_FP8] = quant_put_qdq,
+};
+
 static void put_node(struct quant_out *w, int node)
 {
-    static void (*const modes[])(struct quant_out *, int) = {
-        [QUANT_STATIC] = quant_put_qdq,     [QUANT_DYNAMIC] = quant_put_dynamic, [QUANT_WEIGHT8] = quant_put_qdq,
-        [QUANT_WEIGHT4] = quant_put_blocks, [QUANT_FP8] = quant_put_qdq,
-    };
     struct quant *q = w->q;
     const struct quant_node *n = &q->nodes[node];
     bool other = false;
 
     if (n->chosen && !n->excluded) {
-        modes[q->mode](w, node);
+        by_mode[q->mode](w, node);
         return;
     }
     if (n->nout == 1 && n->out[0] >= 0 && unread(w, n->out[0]))
@@ -237,28 +246,75 @@ static int write_model(const struct quant *q, const struct quant_out *w, const s
     return code;
 }
 
-int quant_write(struct quant *q, const char *path)
+static struct quant_out out_new(struct quant *q, const char *path)
 {
     struct quant_out w = {.q = q, .ir = DYNAMIC_IR, .external.model = path};
-    struct onnx_pieces graph = {0};
 
     for (int i = 0; i < 3; i++)
         w.made[i] = IR_NEWN(q->ctx, q->nvalues + 1, const char *);
     w.whole = IR_NEWN(q->ctx, q->nvalues + 1, bool);
     w.replaced = IR_NEWN(q->ctx, q->nvalues + 1, int);
+    return w;
+}
+
+/* The graph's other fields, then the new tensors and nodes. */
+static int finish(struct quant_out *w, struct onnx_pieces *graph, int code)
+{
+    onnx_move(graph, &w->tensors);
+    onnx_move(graph, &w->nodes);
+    if (code == EXIT_FINE)
+        code = write_model(w->q, w, graph, &w->external);
+    onnx_free(graph);
+    onnx_free(&w->external.pieces);
+    return code;
+}
+
+int quant_write(struct quant *q, const char *path)
+{
+    struct quant_out w = out_new(q, path);
+    struct onnx_pieces graph = {0};
+
     if (q->mode == QUANT_STATIC || q->mode == QUANT_FP8)
         quant_want_static(q, w.whole);
     count_replaced(&w);
     for (int i = 0; i < q->nnodes && w.code == EXIT_FINE; i++)
         put_node(&w, i);
     int code = w.code == EXIT_FINE ? put_rest(q, &w, &graph, &w.external) : w.code;
-    onnx_move(&graph, &w.tensors);
-    onnx_move(&graph, &w.nodes);
-    if (code == EXIT_FINE)
-        code = write_model(q, &w, &graph, &w.external);
-    onnx_free(&graph);
-    onnx_free(&w.external.pieces);
-    return code;
+    return finish(&w, &graph, code);
+}
+
+static void put_output(struct onnx_pieces *graph, const char *name)
+{
+    struct onnx_pieces info = {0};
+
+    onnx_put_text(&info, ONNX_VALUE_NAME, name);
+    onnx_put_body(graph, ONNX_GRAPH_OUTPUT, &info);
+}
+
+int quant_write_beside(struct quant *q, const char *path)
+{
+    static const struct quant_attr scalar[] = {{"keepdims", 0}, {0}};
+    struct quant_out w = out_new(q, path);
+    struct onnx_pieces graph = {0};
+    int code = put_rest(q, NULL, &graph, &w.external);
+
+    w.beside = true;
+    for (int i = 0; i < q->nnodes && code == EXIT_FINE; i++) {
+        if (!quant_used(&q->nodes[i]))
+            continue;
+        by_mode[q->mode](&w, i);
+        const char *y = quant_value_name(q, q->nodes[i].out[0]), *beside = quant_result(&w, q->nodes[i].out[0]),
+                   *error = quant_name(q, y, "_error"),
+                   *sums[] = {quant_name(q, y, "_squares"), quant_name(q, error, "_squares")};
+        quant_put_node(&w, "", "Sub", (const char *[]){beside, y, NULL}, (const char *[]){error, NULL}, NULL);
+        for (int k = 0; k < 2; k++) {
+            quant_put_node(&w, "", "ReduceSumSquare", (const char *[]){k ? error : y, NULL},
+                           (const char *[]){sums[k], NULL}, scalar);
+            put_output(&graph, sums[k]);
+        }
+        code = w.code;
+    }
+    return finish(&w, &graph, code);
 }
 
 int quant_write_observed(struct quant *q, const char *path)
@@ -267,13 +323,9 @@ int quant_write_observed(struct quant *q, const char *path)
     struct onnx_pieces graph = {0};
     int code = put_rest(q, NULL, &graph, &x);
 
-    for (int i = 0; i < q->nvalues; i++) {
-        struct onnx_pieces info = {0};
-        if (!q->values[i].wanted || q->values[i].input || q->values[i].output)
-            continue;
-        onnx_put_text(&info, ONNX_VALUE_NAME, q->values[i].name);
-        onnx_put_body(&graph, ONNX_GRAPH_OUTPUT, &info);
-    }
+    for (int i = 0; i < q->nvalues; i++)
+        if (q->values[i].wanted && !q->values[i].input && !q->values[i].output)
+            put_output(&graph, q->values[i].name);
     if (code == EXIT_FINE)
         code = write_model(q, NULL, &graph, &x);
     onnx_free(&graph);
