@@ -53,6 +53,9 @@ LLVMValueRef cg_gep(struct cg *g, LLVMValueRef base, LLVMValueRef elements);
 LLVMValueRef cg_gepc(struct cg *g, LLVMValueRef base, int64_t elements);
 /* Transposes the square that the first `lanes` vectors hold (f32; 4, 8 or 16 lanes). */
 void cg_transpose(struct cg *g, LLVMValueRef *v);
+/* Are later stages of a register tile of mr rows run on vectors of rows (ct.crossed)? These stages. */
+bool cg_crosses(const struct cg *g, int mr);
+void cg_crossed_epilogue(struct cg *g, LLVMValueRef x, LLVMValueRef r0, int mr, const LLVMValueRef *acc);
 /* contract_pack.c. The columns x .. x_end, of cv vectors a tile, of B; all rows of A. */
 void cg_pack_b(struct cg *g, LLVMValueRef x, LLVMValueRef x_end, int cv);
 void cg_pack_a(struct cg *g);

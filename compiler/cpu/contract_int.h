@@ -113,6 +113,9 @@ struct ct {
     bool columns_first;              /* .. which many rows share, and nothing is cut off: made once a column tile */
     /* the store whose value is the sum as it is, so that a sum can go on from it; else -1 */
     int resume;
+    /* one vector has all columns, of which only so many lie side by side in the result, and behind them those of the
+     * next row; 0: none such */
+    int crossed;
     ir_expr ksize;                   /* product of the k extents */
     int64_t nk;                      /* or CT_DYN */
 };

@@ -493,7 +493,9 @@ static void epilogue(struct cg *g, LLVMValueRef x, LLVMValueRef r0, int mr, int 
 {
     struct em *e = g->e;
     struct cell cells[CPU_TILE_SUMS];
-    if ((int64_t)mr * cv * g->epilogue_cost <= 600) {
+    if (cg_crosses(g, mr)) {
+        cg_crossed_epilogue(g, x, r0, mr, acc);
+    } else if ((int64_t)mr * cv * g->epilogue_cost <= 600) {
         for (int i = 0; i < mr * cv; i++)
             cells[i] = (struct cell){LLVMBuildAdd(e->b, r0, em_i64(e, i / cv), ""), acc[i], i % cv};
         if (g->joined)

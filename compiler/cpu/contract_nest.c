@@ -445,6 +445,44 @@ static int64_t live_columns(const struct ct *c)
     return live;
 }
 
+/* Columns that lie side by side in what a store stores, and then those of the next row do; 0: no such order. */
+static int columns_in_turns(const struct ct *c, const struct kn_insn *store)
+{
+    ir_expr off = kn_flat_offset(c->ctx, &c->k->operands[store->operand], store->index), coef;
+    ir_expr row = c->k->dims[c->row].var, column = c->k->dims[c->vec].var;
+    if (store->nguards || kn_is_gathered(c->k, off) || !ct_stride_of(c->ctx, off, row, &coef))
+        return 0;
+    int64_t n = ir_const_or(coef, 0);
+    if (n == 1 || (n != 2 && n != 4) || c->ncols % n)
+        return n == 1;
+    ir_expr high = ir_iter(c->ctx, "g", ir_const(c->ctx, c->ncols / n)),
+            low = ir_iter(c->ctx, "r", ir_const(c->ctx, n));
+    ir_expr both = ir_add(c->ctx, ir_mulc(c->ctx, high, n), low);
+    off = ir_subst(c->ctx, off, 1, &column, &both);
+    return ct_stride_of(c->ctx, off, low, &coef) && ir_is_value(coef, 1) ? (int)n : 0;
+}
+
+/* The same for all stores of few columns, where these are not what lies side by side as it is. */
+static int crossed_columns(const struct ct *c)
+{
+    const struct kn_kernel *k = c->k;
+    int n = 0;
+    if (c->dtype != TCC_F32 || c->square || c->row < 0 || c->block >= 0 || c->columns != 1u << c->vec ||
+        c->ncols == CT_DYN || c->ncols > c->lanes || c->live != c->ncols || unit_stride_out(c, c->vec))
+        return 0;
+    for (int i = kn_main_stage(k)->last; i < k->ninsns; i++) {
+        const struct kn_insn *in = &k->insns[i];
+        enum tcc_dtype d = (enum tcc_dtype)in->dtype;
+        if (in->code != KN_STORE)
+            continue;
+        int here = d == TCC_F32 || d == TCC_BF16 || d == TCC_F16 ? columns_in_turns(c, in) : 0;
+        if (!here || (n && n != here))
+            return 0;
+        n = here;
+    }
+    return n;
+}
+
 /* Where there are 16 registers: with 32, sums are as many as hide what loads take. */
 static int shared_steps(const struct cpu_machine *m, const struct ct *c)
 {
@@ -496,6 +534,7 @@ static bool analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struc
     c->columns_first = c->shifted && (c->nrows > SHARED_ROWS || c->extra_m) && !c->nguards && !c->nrowguards;
     c->resume = resumable(c);
     c->live = live_columns(c);
+    c->crossed = crossed_columns(c);
     c->shared = shared_steps(m, c);
     /* The columns of B must be walked by packing or by constant steps. */
     if (c->pack_b && c->block >= 0 && c->width % c->lanes)

@@ -465,7 +465,8 @@ static int32_t choose_passes(const struct cpu_machine *m, const struct ct *c)
 {
     if (c->resume < 0)
         return 0;
-    double point = bytes_per_point(c, c->load_a) + bytes_per_point(c, c->load_b), cache = (double)m->l2 / 2;
+    double a = c->crossed ? 0 : bytes_per_point(c, c->load_a); /* one register tile has all columns: A is read once */
+    double point = a + bytes_per_point(c, c->load_b), cache = (double)m->l2 / 2;
     double n = (double)(c->ks[0].n == CT_DYN ? 64 : c->ks[0].n), fit = cache / point;
     if (point * n <= cache)
         return 0;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * transpose.c - a square of vectors transposed in registers, by shuffles that are one instruction each: pairs of
- * 32-bit, then of 64-bit elements inside 128-bit lanes, then the 128-bit lanes themselves.
+ * 32-bit, then of 64-bit elements inside 128-bit lanes, then the 128-bit lanes themselves. And register tiles whose
+ * results lie so.
  */
 #include "compiler/cpu/contract_emit_int.h"
+#include "compiler/emit/loops.h"
 
 static LLVMValueRef shuffle(struct cg *g, LLVMValueRef a, LLVMValueRef b, const int *index)
 {
@@ -63,4 +65,83 @@ void cg_transpose(struct cg *g, LLVMValueRef *v)
     }
     for (int i = 0; i < w; i++)
         v[i] = out[i];
+}
+
+/* -- Results across ------------------------------------------------------------------------------ */
+
+/*
+ * Few columns, of which each row's would be scattered (a plain image from blocks of channels, or one whose pixels are
+ * made of channels): the sums are transposed, and the stages run on vectors of rows, as long as the machine's where it
+ * has masks, else by powers of two. What is stored is taken of `crossed` columns in turns.
+ */
+enum { MAX_CROSSED = 4, MAX_STAGES = 32 };
+
+static int row_lanes(const struct cg *g, int rows)
+{
+    int n = g->lanes;
+    while (n > rows && !g->e->m->masks)
+        n /= 2;
+    return n;
+}
+
+bool cg_crosses(const struct cg *g, int mr)
+{
+    int64_t vectors = 0;
+    for (int at = 0; at < mr; at += row_lanes(g, mr - at))
+        vectors++;
+    return g->c.crossed && !g->by_passes && mr > g->c.ncols && g->c.ncols * vectors * g->epilogue_cost <= 600 &&
+           g->c.k->ninsns - kn_main_stage(g->c.k)->last <= MAX_STAGES;
+}
+
+static void bind_crossed(struct cg *g, LLVMValueRef column, LLVMValueRef row, int lanes, LLVMValueRef mask)
+{
+    em_set_lanes(g->e, NULL, 1, NULL);
+    cg_bind_column(g, column);
+    cg_bind_row(g, row);
+    em_set_lanes(g->e, g->c.k->dims[g->c.row].var, lanes, mask);
+    g->e->aligned = false;
+}
+
+/* The stages of `crossed` columns from x on for `rows` rows from `row` on; v: sums by column, the first row's in lane
+ * `at`. */
+static void emit_crossed(struct cg *g, LLVMValueRef x, LLVMValueRef row, int rows, const LLVMValueRef *v, int at)
+{
+    struct em *e = g->e;
+    const struct kn_kernel *k = g->c.k;
+    int from = kn_main_stage(k)->last, n = row_lanes(g, rows), turns = g->c.crossed;
+    LLVMValueRef mask = n > rows ? em_tail_mask(e, em_i64(e, rows), n) : NULL, part[MAX_STAGES][MAX_CROSSED];
+    for (int j = 0; j < turns; j++) {
+        LLVMValueRef lane = em_int(e->t_i32, at), sum = n > 1 ? em_part(e, v[j], at, n) : NULL;
+        sum = sum ? sum : LLVMBuildExtractElement(e->b, v[j], lane, "");
+        bind_crossed(g, LLVMBuildAdd(e->b, x, em_i64(e, j), ""), row, n, mask);
+        em_forget(e, from, k->ninsns);
+        e->value[k->roles.contraction.reduce] = sum;
+        for (int i = from; i < k->ninsns; i++)
+            if (k->insns[i].code == KN_STORE)
+                part[i - from][j] = em_splat(e, e->value[k->insns[i].arg[0]], n);
+            else
+                em_insn(e, i);
+    }
+    bind_crossed(g, x, row, 1, NULL);
+    if (mask)
+        mask = em_tail_mask(e, em_i64(e, (int64_t)rows * turns), n * turns);
+    for (int i = from; i < k->ninsns; i++)
+        if (k->insns[i].code == KN_STORE)
+            loops_store_in_turns(e, &k->insns[i], part[i - from], turns, mask);
+}
+
+void cg_crossed_epilogue(struct cg *g, LLVMValueRef x, LLVMValueRef r0, int mr, const LLVMValueRef *acc)
+{
+    struct em *e = g->e;
+    for (int first = 0; first < mr; first += g->lanes) {
+        LLVMValueRef v[CPU_TILE_SUMS];
+        int rows = mr - first < g->lanes ? mr - first : g->lanes;
+        for (int i = 0; i < g->lanes; i++)
+            v[i] = i < rows ? acc[first + i] : LLVMGetUndef(g->vec);
+        cg_transpose(g, v);
+        for (int at = 0; at < rows; at += row_lanes(g, rows - at))
+            for (int64_t j = 0; j < g->c.ncols; j += g->c.crossed)
+                emit_crossed(g, LLVMBuildAdd(e->b, x, em_i64(e, j), ""),
+                             LLVMBuildAdd(e->b, r0, em_i64(e, first + at), ""), rows - at, v + j, at);
+    }
 }

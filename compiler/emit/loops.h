@@ -59,6 +59,9 @@ void loops_run_transposed(struct em *e, int u, const struct em_tiles *t, int lan
  * that are set. */
 int loops_interleave_dim(struct ir_ctx *ctx, const struct kn_kernel *k, int u, int width);
 void loops_run_interleaved(struct em *e, int v);
+/* Stores the values of n points, 1, 2 or 4 vectors or elements, in turns, from where `store` says for the first. */
+void loops_store_in_turns(struct em *e, const struct kn_insn *store, const LLVMValueRef *part, int n,
+                          LLVMValueRef mask);
 /* Points of an inner dim that a stage runs along: those of the piece in the first phase of a split kernel. */
 struct em_range loops_bounds(struct em *e, int dim);
 bool loops_is_reduction(const struct kn_insn *n);

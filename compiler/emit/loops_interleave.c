@@ -48,6 +48,8 @@ int loops_interleave_dim(struct ir_ctx *ctx, const struct kn_kernel *k, int u, i
 static V in_turns(struct em *e, const V *part, int n, int lanes)
 {
     int order[EM_MAX_LANES], all[EM_MAX_LANES];
+    if (n == 1)
+        return part[0];
     for (int i = 0; i < n * lanes; i++) {
         order[i] = i % n * lanes + i / n;
         all[i] = i;
@@ -56,6 +58,21 @@ static V in_turns(struct em *e, const V *part, int n, int lanes)
         return em_shuffle(e, part[0], part[1], 2 * lanes, order);
     V low = em_shuffle(e, part[0], part[1], 2 * lanes, all), high = em_shuffle(e, part[2], part[3], 2 * lanes, all);
     return em_shuffle(e, low, high, n * lanes, order);
+}
+
+void loops_store_in_turns(struct em *e, const struct kn_insn *store, const V *part, int n, V mask)
+{
+    V bits[MAX_POINTS], to = em_address(e, store->operand, em_expr(e, em_offset(e, store->operand, store->index)));
+    enum tcc_dtype d = (enum tcc_dtype)store->dtype, word = d == TCC_F32 ? TCC_F32 : TCC_I16;
+    int lanes = em_lanes_of(part[0]);
+    for (int j = 0; j < n; j++) {
+        bits[j] = d == TCC_F32 ? part[j] : em_to_bits(e, d, part[j]);
+        V at = em_i64(e, j);
+        if (lanes == 1)
+            em_store(e, word, LLVMBuildGEP2(e->b, em_mem_type(e, word), to, &at, 1, ""), bits[j], mask, store->operand);
+    }
+    if (lanes > 1)
+        em_store(e, word, to, in_turns(e, bits, n, lanes), mask, store->operand);
 }
 
 void loops_run_interleaved(struct em *e, int v)
@@ -71,19 +88,14 @@ void loops_run_interleaved(struct em *e, int v)
                 em_insn(e, i);
                 continue;
             }
-            V value = em_splat(e, e->value[k->insns[i].arg[0]], lanes);
-            part[i][j] = k->insns[i].dtype == TCC_F32 ? value : em_to_bits(e, (enum tcc_dtype)k->insns[i].dtype, value);
+            part[i][j] = em_splat(e, e->value[k->insns[i].arg[0]], lanes);
         }
         masks[j] = mask;
     }
     if (mask && em_lanes_of(mask) > 1)
         mask = in_turns(e, masks, n, lanes);
     em_bind(e, k->dims[v].var, em_i64(e, 0));
-    for (int i = 0; i < k->ninsns; i++) {
-        const struct kn_insn *s = &k->insns[i];
-        if (s->code != KN_STORE)
-            continue;
-        V to = em_address(e, s->operand, em_expr(e, em_offset(e, s->operand, s->index)));
-        em_store(e, s->dtype == TCC_F32 ? TCC_F32 : TCC_I16, to, in_turns(e, part[i], n, lanes), mask, s->operand);
-    }
+    for (int i = 0; i < k->ninsns; i++)
+        if (k->insns[i].code == KN_STORE)
+            loops_store_in_turns(e, &k->insns[i], part[i], n, mask);
 }

@@ -7,7 +7,8 @@
  * the convolution of x with the flipped taps. With a larger stride s and no dilation, positions with P = s * Q + r are
  * reached only by taps t = r + s * j, from i = Q - j: a convolution with stride 1 for each residue r, whose results are
  * interleaved (Shi et al., "Is the deconvolution layer the same as a convolutional layer?", arXiv 1609.07009). No
- * product with an inserted zero is computed. Sums are the same, in another order (bounded).
+ * product with an inserted zero is computed. Sums are the same, in another order (bounded). Where channels are few and
+ * residues read the same elements, one convolution has them all as channels, which are moved apart behind it.
  *
  * Along one axis with a stride of more residues than that, as where frames of a spectrum become a signal: a product of
  * matrices gives what each x[i] adds to all positions that it reaches, and these frames are cut in pieces as long as
@@ -140,18 +141,24 @@ static bool cuts_nothing(const struct residues *a)
     return true;
 }
 
+/* The first tap of one residue along each axis, how many it has, and where it starts. Does any tap reach it? */
+static bool window_of(const struct residues *a, int64_t number, int64_t *tap, int64_t *n, int64_t *before)
+{
+    bool reached = true;
+    for (int i = a->t->rank - 1; i >= 0; i--) {
+        n[i] = taps_of(a, i, number % a->t->strides[i], &tap[i], &before[i]);
+        number /= a->t->strides[i];
+        reached = reached && n[i];
+    }
+    return reached;
+}
+
 /* The positions of one residue: [n, o, q...], zero where no tap reaches them. */
 static struct ir_value *residue(const struct residues *a, int64_t number)
 {
     const struct transposed *t = a->t;
     int64_t n[TCC_MAX_RANK], before[TCC_MAX_RANK], tap[TCC_MAX_RANK];
-    bool reached = true;
-    for (int i = t->rank - 1; i >= 0; i--) {
-        n[i] = taps_of(a, i, number % t->strides[i], &tap[i], &before[i]);
-        number /= t->strides[i];
-        reached = reached && n[i];
-    }
-    if (reached)
+    if (window_of(a, number, tap, n, before))
         return convolve(t, flipped_taps(t, tap, n), n, before, a->q);
     ir_expr dims[TCC_MAX_RANK] = {t->x->type->dim[0], t->weight->type->dim[0]};
     for (int i = 0; i < t->rank; i++)
@@ -159,11 +166,73 @@ static struct ir_value *residue(const struct residues *a, int64_t number)
     return ir_expand_to(t->b, ir_constant_f(t->b, t->x->type->dtype, 0), t->rank + 2, dims);
 }
 
+static struct ir_value *one_by_one(const struct residues *a, int64_t count)
+{
+    const struct transposed *t = a->t;
+    struct ir_value *pieces[MOST_PIECES];
+    for (int64_t i = 0; i < count; i++)
+        if (!(pieces[i] = residue(a, i)))
+            return NULL;
+    return ir_build1(t->b, IR_interleave, (int)count, pieces,
+                     IR_ATTRS(ir_attr_ints(IR_ATTR_strides, t->rank, t->strides)));
+}
+
+/*
+ * Channels so few that they fill no vector, of residues with as many taps from the same element on: one convolution
+ * gives those of all residues, [n, s.., o, q..], and reads x once. Then they are moved apart (Shi et al., "Real-time
+ * single image and video super-resolution using an efficient sub-pixel convolutional neural network", CVPR 2016). A
+ * single channel's long sums run along a vector by themselves.
+ */
+static bool few_channels(struct residues *a, int64_t count)
+{
+    enum { FEW = 8, VECTOR = 16 };
+    const struct transposed *t = a->t;
+    int64_t o = ir_const_or(t->weight->type->dim[0], FEW), sum = ir_const_or(t->weight->type->dim[1], 0);
+    bool aligned = true;
+    for (int i = 0; i < t->rank; i++) {
+        if (t->taps[i] % t->strides[i])
+            return false;
+        sum *= t->taps[i] / t->strides[i];
+        aligned = aligned && a->first[i] % t->strides[i] == 0;
+    }
+    if (t->groups != 1 || o >= FEW || (o == 1 && sum > VECTOR * count) || 2 * t->rank + 2 > TCC_MAX_RANK)
+        return false;
+    if (!aligned)
+        count_from(a, t, false);
+    return true;
+}
+
+static struct ir_value *all_at_once(const struct residues *a, int64_t count)
+{
+    const struct transposed *t = a->t;
+    struct ir_builder *b = t->b;
+    int64_t n[TCC_MAX_RANK], before[TCC_MAX_RANK], tap[TCC_MAX_RANK], perm[TCC_MAX_RANK] = {0, t->rank + 1};
+    ir_expr split[TCC_MAX_RANK], joined[TCC_MAX_RANK];
+    struct ir_value *weights[MOST_PIECES];
+    for (int64_t i = 0; i < count; i++) {
+        window_of(a, i, tap, n, before);
+        if (!(weights[i] = flipped_taps(t, tap, n)))
+            return NULL;
+    }
+    split[0] = joined[0] = t->x->type->dim[0];
+    split[t->rank + 1] = joined[1] = t->weight->type->dim[0];
+    for (int i = 0; i < t->rank; i++) {
+        split[i + 1] = ir_const(b->ctx, t->strides[i]);
+        split[i + t->rank + 2] = a->q[i];
+        joined[i + 2] = ir_mulc(b->ctx, a->q[i], t->strides[i]);
+        perm[2 * i + 2] = i + t->rank + 2;
+        perm[2 * i + 3] = i + 1;
+    }
+    struct ir_value *w = ir_concat(b, (int)count, weights, 0), *v = w ? convolve(t, w, n, before, a->q) : NULL;
+    v = v ? ir_reshape_to(b, v, 2 * t->rank + 2, split) : NULL;
+    v = v ? ir_transpose_by(b, v, perm) : NULL;
+    return v ? ir_reshape_to(b, v, t->rank + 2, joined) : NULL;
+}
+
 static struct ir_value *by_residues(const struct transposed *t)
 {
     struct ir_ctx *ctx = t->b->ctx;
     ir_expr starts[TCC_MAX_RANK], sizes[TCC_MAX_RANK], steps[TCC_MAX_RANK];
-    struct ir_value *pieces[MOST_PIECES];
     struct residues a;
     int64_t n = 1;
     bool whole = true;
@@ -172,11 +241,7 @@ static struct ir_value *by_residues(const struct transposed *t)
         count_from(&a, t, false);
     for (int i = 0; i < t->rank; i++)
         n *= t->strides[i];
-    for (int64_t i = 0; i < n; i++)
-        if (!(pieces[i] = residue(&a, i)))
-            return NULL;
-    struct ir_value *v =
-        ir_build1(t->b, IR_interleave, (int)n, pieces, IR_ATTRS(ir_attr_ints(IR_ATTR_strides, t->rank, t->strides)));
+    struct ir_value *v = few_channels(&a, n) ? all_at_once(&a, n) : one_by_one(&a, n);
     for (int i = 0; v && i < t->rank + 2; i++) {
         starts[i] = ir_const(ctx, i < 2 ? 0 : t->before[i - 2] - a.first[i - 2]);
         sizes[i] = i < 2 ? v->type->dim[i] : t->shape[i - 2];
