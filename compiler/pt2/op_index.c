@@ -32,22 +32,6 @@ bool aten_index_select(struct pt2 *p)
     return pt2_out(p, 0, imp_gather(p->im, x, index, (int)axis));
 }
 
-/* embedding(weight, indices, padding_idx): the row padding_idx learns nothing. */
-bool aten_embedding(struct pt2 *p)
-{
-    struct ir_value *w = pt2_need(p, "weight"), *index = w ? pt2_need(p, "indices") : NULL;
-    int64_t padding = pt2_i(p, "padding_idx", -1), last;
-    pt2_ignore(p, "scale_grad_by_freq", "sparse");
-    struct ir_value *y = index ? imp_gather(p->im, w, imp_from_zero(p->im, index), 0) : NULL;
-    if (y && p->im->train && padding >= 0) {
-        last = imp_rank(index);
-        struct ir_value *padded = imp_with(p->im, IR_eq, index, (double)padding);
-        struct ir_value *chosen = imp_un(p->im, IR_stop_gradient, y);
-        y = imp_select(p->im, imp_unsqueeze(p->im, padded, 1, &last), chosen, y);
-    }
-    return pt2_out(p, 0, y);
-}
-
 /* How a scatter combines elements: the sum of bools is true where one of them is. */
 static struct ir_attr combining(const struct ir_value *x, const char *mode)
 {
@@ -59,6 +43,39 @@ static struct ir_value *scatter(struct pt2 *p, struct ir_value *x, struct ir_val
 {
     struct ir_value *in[] = {x, index, src};
     return imp_op(p->im, IR_scatter_elements, 3, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis), combining(x, mode)));
+}
+
+/* Rows y of w, each with its share of the row's gradient: the mean over where the row is used. */
+static struct ir_value *shared_by_uses(struct pt2 *p, struct ir_value *w, struct ir_value *index, struct ir_value *y)
+{
+    struct imp *im = p->im;
+    ir_expr rows = imp_dim(w, 0);
+    int64_t last = imp_rank(index);
+    struct ir_value *flat = pt2_flat(p, index),
+                    *ones = flat ? imp_splat(im, imp_dtype(w), 1, 1, flat->type->dim) : NULL;
+    struct ir_value *uses = ones ? scatter(p, imp_splat(im, imp_dtype(w), 0, 1, &rows), flat, ones, 0, "add") : NULL;
+    struct ir_value *of_each = uses ? imp_unsqueeze(im, imp_gather(im, uses, index, 0), 1, &last) : NULL;
+    struct ir_value *fixed = imp_un(im, IR_stop_gradient, y);
+    return of_each ? imp_formula(im, "x + (y - x) / z", fixed, y, of_each) : NULL;
+}
+
+/* embedding(weight, indices, padding_idx): the row padding_idx learns nothing. */
+bool aten_embedding(struct pt2 *p)
+{
+    struct ir_value *w = pt2_need(p, "weight"), *index = w ? pt2_need(p, "indices") : NULL;
+    int64_t padding = pt2_i(p, "padding_idx", -1), last;
+    bool by_frequency = pt2_b(p, "scale_grad_by_freq", false) && p->im->train;
+    pt2_ignore(p, "sparse");
+    index = index ? imp_from_zero(p->im, index) : NULL;
+    struct ir_value *y = index ? imp_gather(p->im, w, index, 0) : NULL;
+    y = y && by_frequency ? shared_by_uses(p, w, index, y) : y;
+    if (y && p->im->train && padding >= 0) {
+        last = imp_rank(index);
+        struct ir_value *padded = imp_with(p->im, IR_eq, index, (double)padding);
+        struct ir_value *chosen = imp_un(p->im, IR_stop_gradient, y);
+        y = imp_select(p->im, imp_unsqueeze(p->im, padded, 1, &last), chosen, y);
+    }
+    return pt2_out(p, 0, y);
 }
 
 /* The part of src that index has elements for. */
@@ -166,38 +183,41 @@ bool aten_index_add(struct pt2 *p)
 {
     int arg = p->row->arg;
     struct imp *im = p->im;
-    struct ir_value *x = pt2_need(p, "self"), *index = x ? pt2_need(p, "index") : NULL;
+    struct ir_value *self = pt2_need(p, "self"), *index = self ? pt2_need(p, "index") : NULL;
     bool number;
     struct ir_value *src = index ? pt2_operand(p, arg == 2 ? "value" : "source", &number) : NULL;
+    struct ir_value *x = src ? imp_to_rank(im, self, 1) : NULL;
     double alpha = pt2_f(p, "alpha", 1);
     int64_t axis;
-    if (!src || !imp_rank(x) || !pt2_axis(p, "dim", 0, imp_rank(x), &axis))
+    if (!x || !pt2_axis(p, "dim", 0, imp_rank(self), &axis))
         return false;
-    index = imp_rank(index) ? index : imp_to_rank(im, index, 1);
+    index = imp_to_rank(im, index, 1);
     index = arg == 2 ? index : imp_from_zero(p->im, index); /* index_fill counts from the end */
     if (!index)
         return false;
     index = of_slices(p, x, index, axis, &src);
     if (alpha != 1)
         src = imp_bin(im, IR_mul, src, imp_like(im, x, alpha));
-    return src && index && pt2_out(p, 0, scatter(p, x, index, src, axis, arg ? "none" : "add"));
+    struct ir_value *y = src && index ? scatter(p, x, index, src, axis, arg ? "none" : "add") : NULL;
+    return y && pt2_out(p, 0, imp_reshape(im, y, imp_rank(self), self->type->dim));
 }
 
 /* index_reduce(self, dim, index, source, reduce, include_self) */
 bool aten_index_reduce(struct pt2 *p)
 {
-    struct ir_value *x = pt2_need(p, "self"), *index = x ? pt2_need(p, "index") : NULL,
-                    *src = index ? pt2_need(p, "source") : NULL;
+    struct ir_value *self = pt2_need(p, "self"), *index = self ? pt2_need(p, "index") : NULL,
+                    *src = index ? pt2_need(p, "source") : NULL, *x = src ? imp_to_rank(p->im, self, 1) : NULL;
     const char *reduce = pt2_s(p, "reduce", "");
     bool include = pt2_b(p, "include_self", true);
     int64_t axis;
-    if (!src || !imp_rank(x) || !pt2_axis(p, "dim", 0, imp_rank(x), &axis))
-        return src && imp_bad(p->im, "a tensor with dims is expected");
+    if (!x || !pt2_axis(p, "dim", 0, imp_rank(self), &axis))
+        return false;
     if (!*reduce || !scatter_mode(reduce))
         return imp_bad(p->im, "reduce '%s'; prod, mean, amax or amin is expected", reduce);
-    index = imp_from_zero(p->im, imp_rank(index) ? index : imp_to_rank(p->im, index, 1));
+    index = imp_from_zero(p->im, imp_to_rank(p->im, index, 1));
     index = index ? of_slices(p, x, index, axis, &src) : NULL;
-    return index && src && pt2_out(p, 0, combined(p, x, index, src, axis, reduce, include));
+    struct ir_value *y = index && src ? combined(p, x, index, src, axis, reduce, include) : NULL;
+    return y && pt2_out(p, 0, imp_reshape(p->im, y, imp_rank(self), self->type->dim));
 }
 
 /* put(self, index, source, accumulate): among the elements in row-major order */

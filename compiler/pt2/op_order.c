@@ -85,6 +85,14 @@ static bool middle_number(struct pt2 *p, struct ir_value *values, struct ir_valu
     return *y && *where;
 }
 
+/* The median of no elements: NaN, and in whole numbers what PyTorch on x86 makes of that. */
+static struct ir_value *of_none(struct pt2 *p, enum tcc_dtype d)
+{
+    if (tcc_is_float(d))
+        return imp_splat(p->im, d, NAN, 0, NULL);
+    return imp_int(p->im, d, d == TCC_I64 ? INT64_MIN : d == TCC_I32 ? INT32_MIN : d == TCC_BOOL);
+}
+
 /* median, median.dim: the lower one of two; of a row with NaN, NaN. nanmedian, arg 1: of those that are numbers */
 bool aten_median(struct pt2 *p)
 {
@@ -94,8 +102,8 @@ bool aten_median(struct pt2 *p)
     struct ir_value *self = pt2_need(p, "self"), *x = along(p, self, &axis);
     if (x && !imp_rank(self))
         return pt2_alone(p, self);
-    if (x && all && imp_is_float(x) && ir_is_value(imp_dim(x, 0), 0)) /* of no elements */
-        return pt2_out(p, 0, imp_splat(p->im, imp_dtype(x), NAN, 0, NULL));
+    if (x && all && ir_is_value(imp_dim(x, 0), 0))
+        return pt2_out(p, 0, of_none(p, imp_dtype(x)));
     if (!x || !pt2_some(p, x, 1, &axis))
         return false;
     ir_expr n = imp_dim(x, (int)axis), middle = ir_floordiv(p->ctx, ir_addc(p->ctx, n, -1), ir_const(p->ctx, 2));

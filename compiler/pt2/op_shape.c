@@ -260,7 +260,7 @@ bool aten_movedim(struct pt2 *p)
     bool moved[TCC_MAX_RANK] = {false};
     if (!x || n < 0 || n != m)
         return false;
-    int rank = imp_rank(x);
+    int rank = imp_rank(x) ? imp_rank(x) : 1; /* without dims: as a vector of one */
     for (int k = 0; k < rank; k++)
         perm[k] = -1;
     for (int k = 0; k < n; k++) {
@@ -278,7 +278,7 @@ bool aten_movedim(struct pt2 *p)
             next++;
         perm[k] = next++;
     }
-    return pt2_out(p, 0, imp_transpose(p->im, x, perm));
+    return pt2_out(p, 0, imp_rank(x) ? imp_transpose(p->im, x, perm) : x);
 }
 
 /* -- Parts */

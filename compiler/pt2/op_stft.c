@@ -32,7 +32,7 @@ static struct ir_value *moved(struct pt2 *p, struct ir_value *x, int from, int t
 static bool windows_of(struct pt2 *p, ir_expr n, int64_t size, int64_t step, struct windows *w)
 {
     int64_t known;
-    if (size < 1 || step < 1 || (ir_is_const(n, &known) && known < size))
+    if (size < 0 || step < 1 || (ir_is_const(n, &known) && known < size))
         return imp_unsupported(p->im, "windows of %lld elements, %lld apart", (long long)size, (long long)step);
     *w = (struct windows){size, step,
                           ir_addc(p->ctx, ir_floordiv(p->ctx, ir_addc(p->ctx, n, -size), ir_const(p->ctx, step)), 1)};
@@ -80,13 +80,12 @@ static struct ir_value *folded(struct pt2 *p, struct ir_value *x, int axis, ir_e
 bool aten_unfold(struct pt2 *p)
 {
     struct ir_value *x = pt2_need(p, "self");
-    int64_t axis;
-    if (x && !imp_rank(x))
-        return imp_unsupported(p->im, "a tensor without dims");
+    int64_t axis, size = pt2_i(p, "size", 1), step = pt2_i(p, "step", 1);
     if (!x || !pt2_axis(p, "dimension", 0, imp_rank(x), &axis))
         return false;
-    int64_t size = pt2_i(p, "size", 1), step = pt2_i(p, "step", 1);
-    return pt2_out(p, 0, unfolded(p, x, (int)axis, size, step));
+    struct ir_value *y = unfolded(p, imp_to_rank(p->im, x, 1), (int)axis, size, step);
+    ir_expr elements = ir_const(p->ctx, size); /* without dims: the one window of a vector of one */
+    return pt2_out(p, 0, y && !imp_rank(x) ? imp_reshape(p->im, y, 1, &elements) : y);
 }
 
 /* unfold_backward(grad_in, input_sizes, dim, size, step) */

@@ -90,6 +90,7 @@ case("fold", lambda x: (F.fold(x, (5, 6), (2, 3)) ** 2, F.fold(F.unfold(F.fold(x
 
 
 # -- Rare operators
+case("embedding_by_uses", lambda w: F.embedding(torch.tensor([[0, 1, 3], [1, 3, 3]]), w, padding_idx=1, scale_grad_by_freq=True), r(5, 3), types=(F64,))
 case("trapezoid", lambda x: (torch.trapezoid(x.outer(x), dx=0.5), torch.cumulative_trapezoid(x.outer(x), x, dim=0)), r(4))
 case("chosen", lambda x: (torch.mode(x, 1)[0], torch.kthvalue(x, 2, 0)[0], torch.cummax(x, 1)[0], torch.cummin(x, 0)[0], torch.median(x, 1)[0], torch.frexp(x)[0]), r(3, 5), types=(F64,))
 case("renorm", lambda x: [torch.renorm(x, p, 1, 1.2) for p in (1, 2, 3)], r(3, 4), types=(F64,))
@@ -206,6 +207,7 @@ KINKS = {
     "powers": lambda x, y: ((x * x).sum(1).sqrt(), (x - x.detach()).norm(), x.norm(dim=1), x.norm(1, dim=0), x.norm(float("inf"), dim=1), torch.dist(x, x.detach()), torch.pow(x, 2), x.prod(1), x.abs().pow(y.abs() + 1), torch.xlogy(x, y.abs() + 1), torch.special.xlog1py(x, y.abs())),
     "products": lambda x, y: [f(x, y, keep) for keep in (True, False) for f in (lambda x, y, k: x.scatter_reduce(0, torch.arange(30).reshape(5, 6) * 7 % 5 // 2, y, "prod", include_self=k), lambda x, y, k: x.index_reduce(0, torch.tensor([0, 3, 0, 3, 3]), y, "prod", include_self=k))],
     "norms": lambda x, y: [f(torch.cat([x, 0 * y]), p) for p in (0.5, 1.5, 3, -1, float("inf"), -float("inf")) for f in (lambda z, p: torch.linalg.vector_norm(z, p, dim=1), lambda z, p: z.norm(p))],
+    "distances": lambda x, y: [v for p in (0.5, 1.5, 3) for z in [torch.cat([x, y[:2]])] for v in (torch.cdist(z, y, p), torch.pdist(torch.cat([x, x[:2]]), p), torch.dist(x, y, p), torch.dist(x, x.detach(), p), F.pairwise_distance(x, torch.cat([x[:2].detach(), y[2:]]), p, eps=0))],
     "pooling": lambda x, y: (F.max_pool1d(x, 3, 1, 1), F.max_pool2d(x[None], 2, 1), F.adaptive_max_pool1d(y, 2)),
     "where": lambda x, y: (torch.where(x >= y, x, y), torch.where(x > y, x * x, y), x.masked_fill(x == 0, 2), torch.logaddexp(x, y), torch.atan2(x, y + 0.5)),
     "medians": lambda x, y: (x.median(), y.median(), torch.nanmedian(x), x.median(1)[0], torch.cdist(x, y, p=float("inf")), torch.cdist(x, x.detach() + 1, p=float("inf"))),

@@ -203,6 +203,12 @@ case("guard_branch", lambda x: x * (2 if x.shape[0] / x.shape[1] > 0.5 else 3), 
 case("guard_either", lambda x: x + (1 if (x.shape[0] < 5) | (x.shape[1] > 33) else 2), t(4, 6), dynamic=OPEN, also=((t(2, 3),), (t(9, 34),)))
 case("guard_split", lambda x: x.reshape(2, -1) + 1, t(4, 6), dynamic=OPEN, also=((t(4, 9),), (t(6, 5),)))
 
+# -- Without dims, and without elements
+ALONE = lambda y: [y.movedim(0, -1), y.movedim((), ()), y.unfold(0, 1, 1), y.unfold(-1, 0, 1)] + [f(y, 0, torch.tensor(0), *rest) for f, *rest in ((torch.index_add, y), (torch.index_copy, y), (torch.index_fill, 2), (torch.index_reduce, y, "prod"))]
+case("arranged_alone", lambda x, i: ALONE(x) + ALONE(i), torch.tensor(1.5), torch.tensor(3))
+case("windows_of_none", lambda x: (x.unfold(1, 0, 2), x.unfold(0, 0, 5)), torch.ones(2, 3))
+case("median_of_no_whole", lambda *inputs: [f(x) for x in inputs for f in (torch.median, torch.nanmedian)], *(torch.zeros(0, dtype=d) for d in (I64, I32, U8, BOOL)))
+
 
 if __name__ == "__main__":
     sys.exit(main())
