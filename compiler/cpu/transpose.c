@@ -140,8 +140,10 @@ void cg_crossed_epilogue(struct cg *g, LLVMValueRef x, LLVMValueRef r0, int mr, 
             v[i] = i < rows ? acc[first + i] : LLVMGetUndef(g->vec);
         cg_transpose(g, v);
         for (int at = 0; at < rows; at += row_lanes(g, rows - at))
-            for (int64_t j = 0; j < g->c.ncols; j += g->c.crossed)
-                emit_crossed(g, LLVMBuildAdd(e->b, x, em_i64(e, j), ""),
-                             LLVMBuildAdd(e->b, r0, em_i64(e, first + at), ""), rows - at, v + j, at);
+            for (int64_t j = 0; j < g->c.ncols; j += g->c.crossed) {
+                LLVMValueRef column = LLVMBuildAdd(e->b, x, em_i64(e, j), "");
+                LLVMValueRef row = LLVMBuildAdd(e->b, r0, em_i64(e, first + at), "");
+                emit_crossed(g, column, row, rows - at, v + j, at);
+            }
     }
 }
