@@ -21,7 +21,7 @@ void quant_want_means(struct quant *q)
         if (!corrected(q, n) || !quant_weight_of(q, n, &w) || q->values[n->in[0]].channels)
             continue;
         q->values[n->in[0]].by_channel = w.conv;
-        q->values[n->in[0]].channels = quant_channels(q, n, &w);
+        q->values[n->in[0]].channels = w.channels;
     }
 }
 
@@ -47,18 +47,17 @@ double *quant_correction(struct quant *q, const struct quant_node *n, const stru
                          const struct quant_codes *c, int *code)
 {
     const struct quant_value *v = &q->values[n->in[0]];
-    int64_t groups = w->conv ? quant_attr_i(n, "group", 1) : 1, channels = quant_channels(q, n, w);
     double *by = IR_NEWN(q->ctx, (size_t)w->n, double);
 
-    if (!v->summed || v->by_channel != w->conv || v->channels != channels || w->n % groups ||
-        w->k % (channels / groups))
+    if (!v->summed || v->by_channel != w->conv || v->channels != w->channels || w->n % w->groups ||
+        w->k % (w->channels / w->groups))
         return NULL;
     float *x = quant_columns(q, w, code);
     bool done = x != NULL;
     for (int64_t k = 0; x && k < w->k; k++)
         for (int64_t m = 0; m < w->n; m++) {
             double own = (double)(c->at[k * w->n + m] - 128) * c->scales[m];
-            int64_t channel = quant_channel(q, n, w, k, m);
+            int64_t channel = quant_channel(w, k, m);
             double s = v->smoothed ? v->by[channel] : 1;
             by[m] += (x[k * w->n + m] - own / s) * v->sums[channel] / (double)v->summed;
         }

@@ -26,6 +26,8 @@ bool quant_weight_of(const struct quant *q, const struct quant_node *n, struct q
         w->conv = true;
         w->n = t->dims[0];
         w->k = quant_elements(t) / w->n;
+        w->groups = quant_attr_i(n, "group", 1);
+        w->channels = t->dims[1] * w->groups;
         return true;
     }
     if (t->rank != 2 || (strcmp(n->op, "MatMul") && strcmp(n->op, "Gemm")))
@@ -34,20 +36,16 @@ bool quant_weight_of(const struct quant *q, const struct quant_node *n, struct q
     w->axis = w->transposed ? 0 : 1;
     w->k = t->dims[w->transposed];
     w->n = t->dims[!w->transposed];
+    w->groups = 1;
+    w->channels = w->k;
     return true;
 }
 
-int64_t quant_channels(const struct quant *q, const struct quant_node *n, const struct quant_weight *w)
+int64_t quant_channel(const struct quant_weight *w, int64_t k, int64_t m)
 {
-    return w->conv ? q->tensors[w->tensor].dims[1] * quant_attr_i(n, "group", 1) : w->k;
-}
+    int64_t each = w->channels / w->groups;
 
-int64_t quant_channel(const struct quant *q, const struct quant_node *n, const struct quant_weight *w, int64_t k,
-                      int64_t m)
-{
-    int64_t groups = w->conv ? quant_attr_i(n, "group", 1) : 1, each = quant_channels(q, n, w) / groups;
-
-    return k / (w->k / each) + m / (w->n / groups) * each;
+    return k / (w->k / each) + m / (w->n / w->groups) * each;
 }
 
 /* Products that the mode has a form for. */

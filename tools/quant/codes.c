@@ -199,7 +199,7 @@ struct quant_codes *quant_codes_of(struct quant *q, int node, int bits, int64_t 
     float *x = quant_columns(q, &w, code);
     const struct quant_value *v = &q->values[n->in[0]];
     for (int64_t i = 0; x && v->smoothed && i < w.k * w.n; i++)
-        x[i] *= v->by[quant_channel(q, n, &w, i / w.n, i % w.n)];
+        x[i] *= v->by[quant_channel(&w, i / w.n, i % w.n)];
     struct quant_codes *c = x ? quant_codes_new(q, &w, bits, group && group < w.k ? group : w.k) : NULL;
     bool done = c != NULL;
     if (c && hessian && !w.conv && q->values[n->in[0]].width == w.k)

@@ -127,13 +127,11 @@ int64_t quant_elements(const struct onnx_tensor *t);
 /* -- Which nodes (choose.c) ---------------------------------------------------------------------------------------- */
 
 /* The weight of a node that has one: input 1. rows: as a product reads it, [K, N]; transposed: it is stored as [N, K].
- * conv: [outputs, ...]. axis: of the outputs. */
-struct quant_weight { int tensor, axis; bool conv, transposed; int64_t k, n; };
+ * conv: [outputs, ...]. axis: of the outputs. channels: of the node's input, which convolutions read in `groups`. */
+struct quant_weight { int tensor, axis; bool conv, transposed; int64_t k, n, groups, channels; };
 bool quant_weight_of(const struct quant *q, const struct quant_node *n, struct quant_weight *w);
-/* Which channel of its input row k of the weight multiplies, for output m; of how many. */
-int64_t quant_channels(const struct quant *q, const struct quant_node *n, const struct quant_weight *w);
-int64_t quant_channel(const struct quant *q, const struct quant_node *n, const struct quant_weight *w, int64_t k,
-                      int64_t m);
+/* Which channel of its input row k of the weight multiplies, for output m. */
+int64_t quant_channel(const struct quant_weight *w, int64_t k, int64_t m);
 /* Marks them by --ops and --exclude. EXIT_FINE, or an exit code after a message: a pattern that matches nothing. */
 int quant_choose(struct quant *q);
 int quant_chosen(const struct quant *q);

@@ -26,14 +26,12 @@ static int64_t channels_of(const struct quant *q, int value, const bool *whole, 
         const struct quant_node *n = &q->nodes[i];
         if (!quant_used(n) || n->in[0] != value)
             continue;
-        if (!quant_weight_of(q, n, &w) ||
-            (w.conv && (quant_attr_i(n, "group", 1) < 1 || w.n % quant_attr_i(n, "group", 1))))
+        if (!quant_weight_of(q, n, &w) || w.groups < 1 || w.n % w.groups)
             return 0;
-        int64_t own = quant_channels(q, n, &w);
         int axes = w.conv ? q->tensors[w.tensor].rank - 2 : 0;
-        if (channels && (channels != own || *behind != axes))
+        if (channels && (channels != w.channels || *behind != axes))
             return 0;
-        channels = own;
+        channels = w.channels;
         *behind = axes;
         uses++;
     }
@@ -78,7 +76,7 @@ static int largest_weights(struct quant *q, int value, float *most)
         if (!x)
             return code == EXIT_FINE ? tool_error(q->o, EXIT_ENVIRONMENT, "no memory") : code;
         for (int64_t k = 0; k < w.k * w.n; k++) {
-            float *to = &most[quant_channel(q, &q->nodes[i], &w, k / w.n, k % w.n)];
+            float *to = &most[quant_channel(&w, k / w.n, k % w.n)];
             *to = fmaxf(*to, fabsf(x[k]));
         }
         free(x);
