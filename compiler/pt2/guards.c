@@ -34,13 +34,7 @@ struct text {
 
 static bool take(struct text *t, const char *word)
 {
-    size_t n = strlen(word);
-    while (*t->at == ' ')
-        t->at++;
-    if (strncmp(t->at, word, n))
-        return false;
-    t->at += n;
-    return true;
+    return pt2_take(&t->at, word);
 }
 
 static bool in_name(char c)

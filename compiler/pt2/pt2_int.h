@@ -257,6 +257,8 @@ json_t *pt2_meta(struct pt2 *p, const char *name);                     /* of ten
 ir_expr pt2_meta_size(struct pt2 *p, const json_t *size);
 /* Did it lie in row-major order when the program was exported? */
 enum ir_tri pt2_row_major(struct pt2 *p, const json_t *meta);
+/* Does the text at *at, behind blanks, go on with that word? Then *at stands behind it, else behind the blanks. */
+bool pt2_take(const char **at, const char *word);
 /* sympy's srepr as an expression; NULL: not understood. */
 ir_expr pt2_symbols(struct pt2 *p, const char *text);
 /* The name of a symbol of PyTorch's, or what the archive says instead. */

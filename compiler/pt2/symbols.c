@@ -21,15 +21,19 @@ struct text {
     int depth;
 };
 
-static bool take(struct text *t, const char *word)
+bool pt2_take(const char **at, const char *word)
 {
     size_t n = strlen(word);
-    while (*t->at == ' ')
-        t->at++;
-    if (strncmp(t->at, word, n))
+    *at += strspn(*at, " ");
+    if (strncmp(*at, word, n))
         return false;
-    t->at += n;
+    *at += n;
     return true;
+}
+
+static bool take(struct text *t, const char *word)
+{
+    return pt2_take(&t->at, word);
 }
 
 static ir_expr integer(struct text *t)
