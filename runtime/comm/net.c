@@ -286,8 +286,6 @@ static int wait_open(struct tcr_net *net)
     bool opened, failed, others = false;
     bool anew = net->from.before || net->from.ready; /* those who would begin the job do so in vain */
 
-    tcr_launched(net->engine->launcher);
-    tcr_arrive(true);
     if (on_exit && !watching_exit)
         on_exit(library_exits, NULL);
     watching_exit = true;
@@ -368,6 +366,9 @@ static int begin(const struct tcr_engine *engine, const struct tccrt_comm_option
     net->lock->options = *options;
     pthread_mutex_init(&net->lock->mutex, NULL);
     pthread_cond_init(&net->lock->changed, NULL);
+    /* Before the ranks can meet: whoever has met this one looks for its name, once. */
+    tcr_launched(engine->launcher);
+    tcr_arrive(true);
     if (options->adopt) { /* it runs already: nothing to wait for, and perhaps only this thread may call it */
         net->lock->opening_status = engine->open(net, options);
         snprintf(net->lock->opening_why, sizeof net->lock->opening_why, "%s", tccrt_error());
@@ -377,6 +378,7 @@ static int begin(const struct tcr_engine *engine, const struct tccrt_comm_option
     opening = net;
     if (pthread_create(&net->lock->thread, NULL, serve, net)) {
         opening = NULL;
+        tcr_arrive(false);
         net_free(net);
         return tcr_fail(TCC_EENV, "no thread for communication");
     }
