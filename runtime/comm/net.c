@@ -265,6 +265,9 @@ static int give_up(struct tcr_net *net, bool opened, int left)
     }
     pthread_mutex_lock(&l->mutex);
     l->given_up = true;
+    /* Where the ranks meet by themselves the meeting knows best, even if a busy machine let it say so a little late. */
+    if (left < 0 && net->engine->launcher == TCR_LAUNCHER_VARIABLES)
+        opened |= l->opened && l->opening_status;
     pthread_cond_broadcast(&l->changed);
     pthread_mutex_unlock(&l->mutex);
     tcr_arrive(false);
