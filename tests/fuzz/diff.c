@@ -19,7 +19,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "compiler/import/frontend.h"
 #include "compiler/tccc.h"
+#include "passes/pass.h"
 #include "runtime/tccrt.h"
 #include "tests/fuzz/programs.h"
 #include "tools/values/values_int.h"
@@ -27,6 +29,7 @@
 /* One set of sizes and values: what goes in, and what the interpreter says. */
 struct trial {
     struct tcc_object *in[MAX_INPUTS], *want[GRAPH_MAX_OUTPUTS];
+    struct tcc_object *cast[GRAPH_MAX_OUTPUTS]; /* with products cast; NULL: not asked for yet */
     int status;
     char why[300];
 };
@@ -90,16 +93,47 @@ static int64_t elements(const struct tcc_tensor *t)
     return n;
 }
 
-/* Output k of two runs: equal in dtype and shape, elements within what rounding explains. */
-static int compare(const struct job *j, const struct random_graph *g, const char *what, bool coarse, int k,
-                   const struct tcc_object *want, const struct tcc_object *got)
+/* Output k of two runs: equal in dtype and shape, elements within what rounding explains; false: `why` says. */
+static bool agrees(const struct random_graph *g, bool coarse, int k, const struct tcc_object *want,
+                   const struct tcc_object *got, char why[ERROR_SIZE])
 {
     double rtol = coarse ? 4e-2 : 1e-3;
     struct tolerance t = {.rtol = rtol, .absolute = true};
-    char why[ERROR_SIZE], text[ERROR_SIZE + 40];
 
     t.atol = rtol * (0.05 * g->scale[k] + (want->kind == TCC_OBJ_TENSOR ? 0.1 * tensor_largest(&want->t) : 0));
-    if (value_equal(got, want, &t, why))
+    return value_equal(got, want, &t, why);
+}
+
+/* What the interpreter gives for the program with its products cast: where a sum cancels, their rounding alone
+ * can be most of it. False: no second opinion. */
+static bool interpret_cast(const struct random_graph *g, const char *cast, struct trial *t)
+{
+    struct ir_ctx *ctx = ir_ctx_new();
+    size_t size = 0;
+    char *text = text_of(g->module, &size), why[300];
+    struct ir_module *m = text && ctx ? ir_parse(ctx, "cast", text, size) : NULL;
+    struct pass_options options = {.level = 1, .verify = true, .change_limit = -1};
+    bool given = m && frontend_autocast(m, "matmul", cast, &options);
+    struct ir_interp_state *state = given ? ir_interp_state_new(m) : NULL;
+
+    given = state && ir_interp(ir_func_by_name(m, "main"), state, t->in, t->cast, why, sizeof why) == TCC_OK;
+    for (int k = 0; !given && k < g->noutputs; k++)
+        t->cast[k] = NULL;
+    ir_interp_state_free(state);
+    ir_ctx_free(ctx);
+    free(text);
+    return given;
+}
+
+/* cast: NULL, or the type that products are cast to. */
+static int compare(const struct job *j, const struct random_graph *g, const char *what, const char *cast, int k,
+                   struct trial *t, const struct tcc_object *got)
+{
+    char why[ERROR_SIZE], other[ERROR_SIZE], text[ERROR_SIZE + 40];
+
+    if (agrees(g, g->coarse || cast, k, t->want[k], got, why))
+        return 0;
+    if (cast && (t->cast[k] || interpret_cast(g, cast, t)) && agrees(g, true, k, t->cast[k], got, other))
         return 0;
     snprintf(text, sizeof text, "output %d: %s", k, why);
     return complain(j, what, text);
@@ -130,14 +164,14 @@ static int run_artifact(const struct job *j, const char *what, struct tccrt_mode
 
 /* With one thread and with three: what the interpreter gives, and the same bits. */
 static int run_trial(const struct job *j, const char *what, struct tccrt_model *m, const struct random_graph *g,
-                     bool coarse, struct trial *t)
+                     const char *cast, struct trial *t)
 {
     struct tcc_object *one[GRAPH_MAX_OUTPUTS] = {NULL}, *three[GRAPH_MAX_OUTPUTS] = {NULL};
     bool both = g->run % 3 == 0; /* of many sizes not at each */
     int status = run_artifact(j, what, m, 1, g, t, one) || (both && run_artifact(j, what, m, 3, g, t, three));
 
     for (int k = 0; k < g->noutputs && status == 0 && t->status == TCC_OK; k++) {
-        status = compare(j, g, what, coarse, k, t->want[k], one[k]);
+        status = compare(j, g, what, cast, k, t, one[k]);
         if (status)
             break;
         size_t bytes = (size_t)elements(&one[k]->t) * (size_t)tcc_dtype_bytes((enum tcc_dtype)one[k]->t.dtype);
@@ -181,7 +215,7 @@ static int check_level(const struct job *j, struct random_graph *g, const char *
     int status = tccrt_open(artifact, &m) != TCC_OK ? complain(j, what, tccrt_error()) : 0;
     unlink(artifact);
     for (g->run = 0; g->run < g->nruns && status == 0; g->run++)
-        status = run_trial(j, what, m, g, g->coarse || cast, &trials[g->run]);
+        status = run_trial(j, what, m, g, cast, &trials[g->run]);
     tccrt_close(m);
     return status;
 }
@@ -239,8 +273,10 @@ static int check(const struct job *j)
     for (int k = 0; k < GRAPH_RUNS; k++) {
         for (int i = 0; i < MAX_INPUTS; i++)
             tccrt_object_unref(trials[k].in[i]);
-        for (int i = 0; i < GRAPH_MAX_OUTPUTS; i++)
+        for (int i = 0; i < GRAPH_MAX_OUTPUTS; i++) {
             tccrt_object_unref(trials[k].want[i]);
+            tccrt_object_unref(trials[k].cast[i]);
+        }
     }
     ir_unprotect(ctx);
     ir_ctx_free(ctx);
