@@ -13,8 +13,8 @@ logs=$build/logs
 started=$(date +%s)
 steps=0
 
-packages_build="gcc libc6-dev make autoconf automake pkg-config llvm-19-dev lld-19 libprotobuf-c-dev
-protobuf-c-compiler libonnx-dev libjansson-dev libzip-dev zlib1g-dev libxxhash-dev libzstd-dev"
+packages_build="gcc libc6-dev make autoconf automake pkg-config llvm-19-dev lld-19
+libjansson-dev libzip-dev zlib1g-dev libxxhash-dev libzstd-dev"
 packages_test="libhdf5-103-1
 llvm-19-tools clang-19 libclang-rt-19-dev check python3 python3-dev python3-venv cmake binutils
 openmpi-bin libucx0 zsh fish meson ninja-build libjpeg62-turbo libopenjp2-7 libpng16-16 libtiff6 libwebp7"

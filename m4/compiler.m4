@@ -24,16 +24,3 @@ AC_SUBST([LLVM_LIBRARY], [$llvm_libdir/$LLVM_SONAME])
 AS_IF([test "x$enable_asan" = xyes], [CXX_LIBS="-Wl,--no-as-needed -lstdc++"], [CXX_LIBS=])
 AC_SUBST([CXX_LIBS])
 ])
-
-# TCCC_NEEDS_ONNX: protobuf-c, its compiler, and ONNX's schema.
-AC_DEFUN([TCCC_NEEDS_ONNX], [
-PKG_CHECK_MODULES([PROTOBUF_C], [libprotobuf-c >= 1.3])
-AC_PATH_PROG([PROTOC_C], [protoc-c])
-AS_IF([test "x$PROTOC_C" = x], [AC_MSG_ERROR([protoc-c not found (Debian: protobuf-c-compiler)])])
-AC_ARG_WITH([onnx-proto], [AS_HELP_STRING([--with-onnx-proto=FILE], [schema of ONNX (default: the system's onnx.proto)])],
-            [ONNX_PROTO=$withval], [ONNX_PROTO=/usr/include/onnx/onnx.proto])
-AC_MSG_CHECKING([for onnx.proto])
-AS_IF([test -r "$ONNX_PROTO"], [AC_MSG_RESULT([$ONNX_PROTO])],
-      [AC_MSG_ERROR([$ONNX_PROTO not readable (Debian: libonnx-dev, or --with-onnx-proto=FILE)])])
-AC_SUBST([ONNX_PROTO])
-])

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The arena that a model read from an ONNX file lives in: blocks that double up to 1 MiB, freed together. protobuf-c
- * allocates here too, so that a message that fails half-way leaks nothing and closing a model is one walk over few
- * blocks.
+ * The arena that a model read from an ONNX file lives in: blocks that double up to 1 MiB, freed together, so
+ * that a message that fails half-way leaks nothing and closing a model is one walk over few blocks.
  */
-#include "compiler/onnx/view_int.h"
+#include "compiler/onnx/decode_int.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -16,15 +16,15 @@
 static const struct onnx_tensor *imp_initializer_of(const struct onnx_graph *g, const char *name)
 {
     for (size_t k = 0; k < g->init_count; k++)
-        if (!strcmp(g->inits[k]->name, name))
-            return g->inits[k];
+        if (!strcmp(g->inits[k].name, name))
+            return &g->inits[k];
     return NULL;
 }
 
 bool imp_is_initializer(const struct onnx_graph *g, const char *name)
 {
     for (size_t k = 0; k < g->sparse_count; k++)
-        if (!strcmp(g->sparse[k].name, name))
+        if (!strcmp(g->sparse[k].values->name, name))
             return true;
     return imp_initializer_of(g, name) != NULL;
 }

@@ -73,7 +73,7 @@ static void count_nodes(struct imp *im, struct body *b, const struct onnx_node *
             if (attr->graph)
                 count_nodes(im, b, attr->graph->nodes, attr->graph->node_count);
             for (size_t g = 0; attr->graphs && g < attr->count; g++)
-                count_nodes(im, b, attr->graphs[g]->nodes, attr->graphs[g]->node_count);
+                count_nodes(im, b, attr->graphs[g].nodes, attr->graphs[g].node_count);
         }
     }
 }

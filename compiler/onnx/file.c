@@ -6,7 +6,7 @@
  * followed) must be a regular file below the model's folder; otherwise a model could read any file of the user into an
  * artifact.
  */
-#include "compiler/onnx/view_int.h"
+#include "compiler/onnx/decode_int.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -366,12 +366,13 @@ static bool import_nodes(struct imp *im, const struct onnx_node *nodes, size_t c
 
 /* -- Graphs */
 
-static bool bind_sparse(struct imp *im, const struct onnx_named_sparse *s)
+static bool bind_sparse(struct imp *im, const struct onnx_sparse *s)
 {
-    im->b.where = (struct ir_where){.file = im->path, .node = ir_intern(im->ctx, s->name), .op = "sparse_initializer"};
-    struct ir_value *v = imp_sparse_const(im, s->sparse);
-    if (v && !bound_here(im, s->name))
-        imp_bind_name(im, s->name, v);
+    const char *name = s->values->name;
+    im->b.where = (struct ir_where){.file = im->path, .node = ir_intern(im->ctx, name), .op = "sparse_initializer"};
+    struct ir_value *v = imp_sparse_const(im, s);
+    if (v && !bound_here(im, name))
+        imp_bind_name(im, name, v);
     return v != NULL;
 }
 
@@ -380,15 +381,15 @@ bool imp_graph(struct imp *im, const struct onnx_graph *g, struct ir_value **out
     const struct onnx_graph *outer = im->graph;
     im->graph = g;
     for (size_t k = 0; k < g->init_count; k++) {
-        if (g == im->model->graph && imp_is_given(im, g->inits[k]->name))
+        if (g == im->model->graph && imp_is_given(im, g->inits[k].name))
             continue;
-        struct ir_value *v = imp_initializer(im, g->inits[k]);
+        struct ir_value *v = imp_initializer(im, &g->inits[k]);
         if (!v) {
             im->malformed = true;
             return false;
         }
-        if (!bound_here(im, g->inits[k]->name))
-            imp_bind_name(im, g->inits[k]->name, v);
+        if (!bound_here(im, g->inits[k].name))
+            imp_bind_name(im, g->inits[k].name, v);
     }
     for (size_t k = 0; k < g->sparse_count; k++) {
         if (!bind_sparse(im, &g->sparse[k]))

@@ -2,9 +2,9 @@
 /*
  * Private to compiler/onnx: an ONNX file as plain C structures.
  *
- * onnx_open() maps the file, scans it (scan.c), lets protobuf-c unpack the slim copy and turns that into the structures
- * below; everything lives in the model's arena and goes with onnx_close(). Strings are never NULL ("" where the file
- * has none), arrays may be NULL when their count is 0. Tensor elements stay in the file wherever their bytes are there
+ * onnx_open() maps the file and reads it (decode.c) into the structures below, by the table wire.def; everything lives
+ * in the model's arena and goes with onnx_close(). Strings are never NULL ("" where the file has none), arrays may be
+ * NULL when their count is 0. Tensor elements stay in the file wherever their bytes are there
  * as they should be; onnx_tensor says where. Nothing here knows an operator: the structures say what the file says,
  * checked only as far as reading it safely needs.
  */
@@ -62,6 +62,10 @@ struct onnx_file {
 
 #define ONNX_NO_FILE UINT32_MAX
 
+struct onnx_binding {
+    const char *key, *value;
+};
+
 /*
  * `bytes` holds byte_count bytes as raw_data would: row major, little endian, 2- and 4-bit elements packed from the low
  * bits up, 6-bit elements as a stream of bits; no alignment is promised. When `file` is not ONNX_NO_FILE these are the
@@ -77,6 +81,9 @@ struct onnx_tensor {
     const struct onnx_str *strings;
     uint32_t file;
     uint64_t offset;
+    uint32_t location;                   /* 1: the elements are in another file, which `external` says */
+    size_t external_count;
+    const struct onnx_binding *external;
 };
 
 /* COO format: element k of `values` [nnz] has the linear index indices[k] ([nnz]) or the coordinates indices[k][*]
@@ -127,8 +134,7 @@ struct onnx_attr {
     const float *floats;
     const int64_t *ints;
     const struct onnx_str *strings;
-    const struct onnx_tensor *const *tensors;
-    const struct onnx_graph *const *graphs;
+    const struct onnx_graph *graphs;
 };
 
 struct onnx_node {
@@ -140,17 +146,12 @@ struct onnx_node {
     const struct onnx_attr *attrs;
 };
 
-struct onnx_named_sparse {
-    const char *name;
-    const struct onnx_sparse *sparse;
-};
-
 struct onnx_graph {
     const char *name;
     size_t node_count, init_count, sparse_count, input_count, output_count, info_count;
     const struct onnx_node *nodes;
-    const struct onnx_tensor *const *inits;
-    const struct onnx_named_sparse *sparse;
+    const struct onnx_tensor *inits;
+    const struct onnx_sparse *sparse; /* called as their values */
     const struct onnx_value_info *inputs, *outputs, *infos;
 };
 
@@ -168,10 +169,6 @@ struct onnx_function {
     const struct onnx_node *nodes;
     const struct onnx_opset *opsets;
     const struct onnx_value_info *infos;
-};
-
-struct onnx_binding {
-    const char *key, *value;
 };
 
 struct onnx_training {

@@ -1,33 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Opens a model: map, recognise what is not ONNX, scan, unpack the slim copy, build the structures.
- */
+/* Opens a model: maps it, recognises what is not ONNX, reads the structures. */
 #include "compiler/import/sniff.h"
-#include "compiler/onnx/load_int.h"
+#include "compiler/onnx/decode_int.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static void *arena_alloc(void *arena, size_t size)
-{
-    return onnx_arena_alloc(arena, size, 1);
-}
-
-static void arena_free(void *arena, void *pointer)
-{
-    (void)arena, (void)pointer;
-}
-
-ProtobufCAllocator onnx_protobuf_allocator(struct onnx_arena *arena)
-{
-    return (ProtobufCAllocator){arena_alloc, arena_free, arena};
-}
 
 static struct onnx_model *new_model(struct onnx_error *err)
 {
     struct onnx_model *m = calloc(1, sizeof *m);
     if (m) {
-        m->path = m->producer = m->producer_version = "";
+        m->path = "";
         m->arena = onnx_arena_new();
         m->files = calloc(1, sizeof *m->files);
         m->file_count = m->files != NULL;
@@ -76,17 +59,7 @@ static bool read_model(struct onnx_model *m, struct onnx_error *err)
     const char *other = imp_sniff(file->map, file->size);
     if (other)
         return onnx_fail(err, ONNX_BAD_FILE, "%s", other);
-    if (!onnx_scan(file->map, file->size, ONNX_MSG_MODEL, &r.scan, err))
-        return false;
-    ProtobufCAllocator allocator = onnx_protobuf_allocator(m->arena);
-    const Onnx__ModelProto *p = onnx__model_proto__unpack(&allocator, r.scan.slim_size, r.scan.slim);
-    bool fine = p ? onnx_load_model(&r, p)
-                  : onnx_fail(err, ONNX_BAD_FILE,
-                              "not a valid ONNX file: it cannot be unpacked, or there is no memory to do so");
-    if (!fine && err->status == ONNX_OK)
-        onnx_no_memory(err);
-    onnx_scan_free(&r.scan);
-    return fine;
+    return onnx_decode(&r, ONNX_MSG_MODEL, m);
 }
 
 struct onnx_model *onnx_open(const char *path, struct onnx_error *err)

@@ -8,15 +8,13 @@
  * decoded into the arena. The amount of data is checked against the dims in both cases, so that nobody after this needs
  * to.
  */
-#include "compiler/onnx/view_int.h"
+#include "compiler/onnx/decode_int.h"
 #include "runtime/abi.h"
 #include "base/mutant.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "compiler/onnx/onnx.pb-c.h"
 
 enum { F_FLOAT = 4, F_INT32 = 5, F_STRING = 6, F_INT64 = 7, F_RAW = 9, F_DOUBLE = 10, F_UINT64 = 11 };
 
@@ -45,14 +43,9 @@ static const struct {
     [ONNX_FLOAT6E3M2] = {F_INT32, 1},
 };
 
-static const char *const field_names[] = {[F_FLOAT] = "float_data",
-                                          [F_INT32] = "int32_data",
-                                          [F_STRING] = "string_data",
-                                          [F_INT64] = "int64_data",
-                                          [8] = "",
-                                          [F_RAW] = "raw_data",
-                                          [F_DOUBLE] = "double_data",
-                                          [F_UINT64] = "uint64_data"};
+static const char *const field_names[] = {
+    [F_FLOAT] = "float_data", [F_INT32] = "int32_data",   [F_STRING] = "string_data", [F_INT64] = "int64_data",
+    [F_RAW] = "raw_data",     [F_DOUBLE] = "double_data", [F_UINT64] = "uint64_data"};
 
 const char *onnx_dtype_name(int64_t dtype)
 {
@@ -93,27 +86,33 @@ static bool put_number(struct sink *s, uint64_t value)
 }
 
 /* Appends the elements of one record; false: more than the dims say, or cut off. */
-static bool decode_record(const uint8_t *file, const struct onnx_record *rec, struct sink *s)
+static bool decode_record(const struct wire_record *rec, struct sink *s)
 {
     if (rec->wire == WIRE_VARINT)
         return put_number(s, rec->value);
-    if (rec->wire == WIRE_FIX32 || rec->wire == WIRE_FIX64)
-        return put(s, file + rec->payload, rec->end - rec->payload);
     if (rec->number == F_FLOAT || rec->number == F_DOUBLE)
-        return put(s, file + rec->payload, rec->value);
-    for (uint64_t p = rec->payload; p < rec->end;) {
+        return put(s, rec->payload, (uint64_t)(rec->end - rec->payload));
+    for (const uint8_t *p = rec->payload; p < rec->end;) {
         uint64_t v;
-        if (!onnx_read_varint(file, &p, rec->end, &v) || !put_number(s, v))
+        if (!wire_read_number(&p, rec->end, &v) || !put_number(s, v))
             return false;
     }
     return true;
 }
 
-static bool decode_numbers(struct onnx_reader *r, struct onnx_tensor *t, const struct onnx_scan_tensor *at)
+/* The next record of elements, in whatever form, of a tensor's message. */
+static bool next_data(const struct onnx_frame *f, struct wire_record *rec)
+{
+    while (wire_next(rec, f->start, f->end))
+        if (rec->number < sizeof field_names / sizeof *field_names && field_names[rec->number])
+            return true;
+    return false;
+}
+
+static bool decode_numbers(struct onnx_reader *r, const struct onnx_frame *f, struct onnx_tensor *t)
 {
     bool six = dtypes[t->dtype].bits == 6;
     uint64_t room = six ? t->count : t->byte_count;
-    const uint8_t *file = r->model->files[0].map;
     /* Each element takes a byte of the file at least: a size that the file can't hold is refused before memory is asked
      * for. */
     if (room / 8 > r->model->files[0].size)
@@ -122,16 +121,10 @@ static bool decode_numbers(struct onnx_reader *r, struct onnx_tensor *t, const s
         .bytes = onnx_arena_alloc(r->model->arena, (size_t)room, 1), .end = room, .width = typed[t->dtype].bytes};
     if (!s.bytes)
         return onnx_no_memory(r->err);
-    for (uint32_t k = 0; k < at->count; k++) {
-        const struct onnx_run *run = &r->scan.runs[at->first + k];
-        for (uint64_t pos = run->offset, end = run->offset + run->length;
-             run->field == typed[t->dtype].field && pos < end;) {
-            struct onnx_record rec;
-            if (onnx_read_record(file, &pos, end, &rec) || !decode_record(file, &rec, &s))
-                return FAIL("tensor '%.100s': %s holds more elements than its dims say (%" PRIu64 ")", t->name,
-                            field_names[run->field], t->count);
-        }
-    }
+    for (struct wire_record rec = {0}; next_data(f, &rec);)
+        if (rec.number == typed[t->dtype].field && !decode_record(&rec, &s))
+            return FAIL("tensor '%.100s': %s holds more elements than its dims say (%" PRIu64 ")", t->name,
+                        field_names[rec.number], t->count);
     if (MUTANT(124, s.next != s.end, false))
         return FAIL("tensor '%.100s': %s holds fewer elements than its dims say (%" PRIu64 ")", t->name,
                     field_names[typed[t->dtype].field], t->count);
@@ -150,31 +143,22 @@ static bool decode_numbers(struct onnx_reader *r, struct onnx_tensor *t, const s
     return true;
 }
 
-static bool decode_strings(struct onnx_reader *r, struct onnx_tensor *t, const struct onnx_scan_tensor *at)
+static bool decode_strings(struct onnx_reader *r, const struct onnx_frame *f, struct onnx_tensor *t)
 {
-    const uint8_t *file = r->model->files[0].map;
-    uint64_t records = 0;
-    for (uint32_t k = 0; k < at->count; k++)
-        records += r->scan.runs[at->first + k].field == F_STRING ? r->scan.runs[at->first + k].records : 0;
+    uint64_t records = f->seen[F_STRING], n = 0;
     if (records != t->count)
         return FAIL("tensor '%.100s': %" PRIu64 " strings, but its dims say %" PRIu64, t->name, records, t->count);
     struct onnx_str *strings = onnx_arena_alloc(r->model->arena, (size_t)records, sizeof *strings);
     if (!strings)
         return onnx_no_memory(r->err);
-    uint64_t n = 0;
-    for (uint32_t k = 0; k < at->count; k++) {
-        const struct onnx_run *run = &r->scan.runs[at->first + k];
-        for (uint64_t pos = run->offset, end = run->offset + run->length;
-             run->field == F_STRING && pos < end && n < records;) {
-            struct onnx_record rec;
-            if (onnx_read_record(file, &pos, end, &rec))
-                return FAIL("tensor '%.100s': a string is cut off", t->name);
-            char *text = onnx_arena_alloc(r->model->arena, (size_t)rec.value + 1, 1);
-            if (!text)
-                return onnx_no_memory(r->err);
-            memcpy(text, file + rec.payload, (size_t)rec.value);
-            strings[n++] = (struct onnx_str){text, (size_t)rec.value};
-        }
+    for (struct wire_record rec = {0}; next_data(f, &rec);) {
+        if (rec.number != F_STRING)
+            continue;
+        char *text = onnx_arena_alloc(r->model->arena, (size_t)rec.value + 1, 1);
+        if (!text)
+            return onnx_no_memory(r->err);
+        memcpy(text, rec.payload, (size_t)rec.value);
+        strings[n++] = (struct onnx_str){text, (size_t)rec.value};
     }
     t->strings = strings;
     return true;
@@ -188,16 +172,13 @@ static bool parse_number(const char *text, uint64_t *value)
     return true;
 }
 
-static bool read_external(struct onnx_reader *r, const Onnx__TensorProto *proto, struct onnx_tensor *t)
+static bool read_external(struct onnx_reader *r, struct onnx_tensor *t)
 {
     const char *location = "";
     uint64_t offset = 0;
     uint64_t length = t->byte_count;
-    for (size_t k = 0; k < proto->n_external_data; k++) {
-        const char *key = proto->external_data[k]->key;
-        const char *value = proto->external_data[k]->value;
-        if (!key || !value)
-            continue;
+    for (size_t k = 0; k < t->external_count; k++) {
+        const char *key = t->external[k].key, *value = t->external[k].value;
         if (!strcmp(key, "location"))
             location = value;
         else if (!strcmp(key, "offset") && !parse_number(value, &offset))
@@ -223,47 +204,39 @@ static bool read_external(struct onnx_reader *r, const Onnx__TensorProto *proto,
 }
 
 /* raw_data, and packed lists in one record that are the raw bytes already: they stay in the file. */
-static bool read_in_file(struct onnx_reader *r, const struct onnx_scan_tensor *at, struct onnx_tensor *t, bool *done)
+static bool read_in_file(struct onnx_reader *r, const struct onnx_frame *f, struct onnx_tensor *t, bool *done)
 {
     const struct onnx_file *file = &r->model->files[0];
-    const struct onnx_run *best = NULL;
-    for (uint32_t k = 0; k < at->count; k++) {
-        const struct onnx_run *run = &r->scan.runs[at->first + k];
-        if (run->field == F_RAW)
-            best = run;
-        else if (at->count == 1 && run->records == 1 && (run->field == F_FLOAT || run->field == F_DOUBLE) &&
-                 run->field == typed[t->dtype].field)
-            best = run;
-    }
-    if (!best)
+    struct wire_record rec = {0}, best = {0};
+    uint32_t field = typed[t->dtype].field, records = 0;
+    bool raw = f->seen[F_RAW] > 0;
+    for (size_t k = 0; k < sizeof field_names / sizeof *field_names; k++)
+        records += field_names[k] ? f->seen[k] : 0;
+    if (!raw && (records != 1 || !f->seen[field] || (field != F_FLOAT && field != F_DOUBLE)))
         return true;
-    struct onnx_record rec = {0};
-    for (uint64_t pos = best->offset; pos < best->offset + best->length;) {
-        if (onnx_read_record(file->map, &pos, best->offset + best->length, &rec))
-            return FAIL("tensor '%.100s': its data is cut off", t->name);
-    }
-    if (rec.wire != WIRE_BYTES)
+    while (next_data(f, &rec))
+        if (!raw || rec.number == F_RAW)
+            best = rec;
+    if (best.wire != WIRE_BYTES)
         return true;
     if (t->dtype == ONNX_STRING)
         return FAIL("tensor '%.100s': strings stored as raw_data", t->name);
-    if (best->field == F_RAW && !rec.value && at->count > 1)
+    if (raw && !best.value && records > 1)
         return true; /* an empty raw_data beside a typed list */
     *done = true;
-    if (MUTANT(122, rec.value != t->byte_count, rec.value < t->byte_count))
+    if (MUTANT(122, best.value != t->byte_count, best.value < t->byte_count))
         return FAIL("tensor '%.100s': %s has %" PRIu64 " bytes, but its dims and type (%s) need %" PRIu64, t->name,
-                    field_names[best->field], rec.value, dtypes[t->dtype].name, t->byte_count);
+                    field_names[best.number], best.value, dtypes[t->dtype].name, t->byte_count);
     t->file = 0;
-    t->offset = rec.payload;
-    t->bytes = file->map + rec.payload;
+    t->offset = (uint64_t)(best.payload - file->map);
+    t->bytes = best.payload;
     return true;
 }
 
-static bool read_dims(struct onnx_reader *r, const Onnx__TensorProto *proto, struct onnx_tensor *t)
+static bool check_dims(struct onnx_reader *r, struct onnx_tensor *t)
 {
-    if (proto->n_dims > 64)
-        return FAIL("tensor '%.100s': %zu dims; at most 64 are read", t->name, proto->n_dims);
-    t->rank = (uint32_t)proto->n_dims;
-    t->dims = proto->dims;
+    if (t->rank > 64)
+        return FAIL("tensor '%.100s': %u dims; at most 64 are read", t->name, t->rank);
     for (uint32_t k = 0; k < t->rank; k++) {
         if (t->dims[k] < 0)
             return FAIL("tensor '%.100s': dim %u is negative (%" PRId64 ")", t->name, k, t->dims[k]);
@@ -276,24 +249,22 @@ static bool read_dims(struct onnx_reader *r, const Onnx__TensorProto *proto, str
     return true;
 }
 
-bool onnx_read_tensor(struct onnx_reader *r, const Onnx__TensorProto *proto, struct onnx_tensor *t)
+/* Checks dtype, dims and the amount of data, decodes what can't stay in the file. */
+bool onnx_finish_tensor(struct onnx_reader *r, const struct onnx_frame *f)
 {
-    *t = (struct onnx_tensor){.name = proto->name ? proto->name : "", .file = ONNX_NO_FILE};
-    if (proto->data_type <= 0 || proto->data_type >= ONNX_DTYPE_COUNT)
-        return FAIL("tensor '%.100s': data type %d; ONNX defines 1 to %d", t->name, proto->data_type,
-                    ONNX_DTYPE_COUNT - 1);
-    t->dtype = (enum onnx_dtype)proto->data_type;
-    if (!read_dims(r, proto, t))
-        return false;
-    if (proto->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL)
-        return read_external(r, proto, t);
-    if (!proto->segment || proto->segment->begin < 0 || (uint64_t)proto->segment->begin >= r->scan.tensor_count)
-        return FAIL("tensor '%.100s': lost by the scanner", t->name);
-    const struct onnx_scan_tensor *at = &r->scan.tensors[proto->segment->begin];
+    struct onnx_tensor *t = f->to;
+    int dtype = (int)t->dtype;
     bool done = false;
-    if (!read_in_file(r, at, t, &done))
+    t->file = ONNX_NO_FILE;
+    if (dtype <= 0 || dtype >= ONNX_DTYPE_COUNT)
+        return FAIL("tensor '%.100s': data type %d; ONNX defines 1 to %d", t->name, dtype, ONNX_DTYPE_COUNT - 1);
+    if (!check_dims(r, t))
+        return false;
+    if (t->location == 1)
+        return read_external(r, t);
+    if (!read_in_file(r, f, t, &done))
         return false;
     if (done)
         return true;
-    return t->dtype == ONNX_STRING ? decode_strings(r, t, at) : decode_numbers(r, t, at);
+    return t->dtype == ONNX_STRING ? decode_strings(r, f, t) : decode_numbers(r, f, t);
 }

@@ -98,8 +98,8 @@ static void warn_merged(struct imp *im)
     int merged = 0;
 
     for (size_t k = 0; k < g->init_count; k++)
-        if (g->inits[k]->rank && g->inits[k]->count > 1 && imp_is_parameter(im, g->inits[k]))
-            u.at[u.n++].t = g->inits[k];
+        if (g->inits[k].rank && g->inits[k].count > 1 && imp_is_parameter(im, &g->inits[k]))
+            u.at[u.n++].t = &g->inits[k];
     qsort(u.at, (size_t)u.n, sizeof *u.at, by_name);
     for (size_t k = 0; k < g->node_count; k++) {
         const struct onnx_node *n = &g->nodes[k];
@@ -144,7 +144,7 @@ static bool is_made_up(const char *name, const char *weight)
 static bool is_initializer(const struct onnx_graph *g, const char *name)
 {
     for (size_t k = 0; k < g->init_count; k++)
-        if (!strcmp(g->inits[k]->name, name))
+        if (!strcmp(g->inits[k].name, name))
             return true;
     return false;
 }

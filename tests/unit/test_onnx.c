@@ -86,7 +86,7 @@ START_TEST(reads_raw_and_typed_data)
         struct onnx_error err;
         struct onnx_model *model = open_bytes(&m, &err);
         ck_assert_msg(model != NULL, "%s", err.text);
-        const struct onnx_tensor *w = model->graph->inits[0];
+        const struct onnx_tensor *w = &model->graph->inits[0];
         ck_assert_uint_eq(w->count, 6);
         ck_assert_uint_eq(w->file, 0); /* both forms stay in the file */
         ck_assert(!memcmp(w->bytes, values, sizeof values));
@@ -109,7 +109,7 @@ START_TEST(decodes_varints_nibbles_and_strings)
     struct onnx_model *model = open_bytes(&m, &err);
     ck_assert_msg(model != NULL, "%s", err.text);
     for (int k = 0; k < 5; k++)
-        ck_assert_int_eq(((const int8_t *)model->graph->inits[0]->bytes)[k], k - 2);
+        ck_assert_int_eq(((const int8_t *)model->graph->inits[0].bytes)[k], k - 2);
     onnx_close(model);
     free(m.at);
 
@@ -119,7 +119,7 @@ START_TEST(decodes_varints_nibbles_and_strings)
     m = with_initializer(&t);
     model = open_bytes(&m, &err);
     ck_assert_msg(model != NULL, "%s", err.text);
-    ck_assert_uint_eq(model->graph->inits[0]->byte_count, 3);
+    ck_assert_uint_eq(model->graph->inits[0].byte_count, 3);
     onnx_close(model);
     free(m.at);
 
@@ -130,7 +130,7 @@ START_TEST(decodes_varints_nibbles_and_strings)
     m = with_initializer(&t);
     model = open_bytes(&m, &err);
     ck_assert_msg(model != NULL, "%s", err.text);
-    ck_assert_uint_eq(model->graph->inits[0]->strings[1].size, 3);
+    ck_assert_uint_eq(model->graph->inits[0].strings[1].size, 3);
     onnx_close(model);
     free(m.at);
 }
@@ -311,9 +311,9 @@ START_TEST(external_data)
     ck_assert(symlink("/etc/passwd", path) == 0);
     struct onnx_model *model = open_external("data.bin", "8", "24", &err);
     ck_assert_msg(model != NULL, "%s", err.text);
-    ck_assert_uint_eq(model->graph->inits[0]->file, 1);
-    ck_assert_uint_eq(model->graph->inits[0]->offset, 8);
-    ck_assert(!memcmp(model->graph->inits[0]->bytes, values + 2, 24));
+    ck_assert_uint_eq(model->graph->inits[0].file, 1);
+    ck_assert_uint_eq(model->graph->inits[0].offset, 8);
+    ck_assert(!memcmp(model->graph->inits[0].bytes, values + 2, 24));
     onnx_close(model);
     for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
         model = open_external(wrong[k].location, wrong[k].offset, wrong[k].length, &err);
