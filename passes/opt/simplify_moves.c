@@ -12,6 +12,7 @@
  *   pad         by nothing
  *   cast        to the same type; of a cast that lost nothing
  *   gather      of one constant index: a slice and a reshape
+ *   gather_nd   by the places along axes themselves, as vectorised functions index: a transpose, a reshape, an expand
  */
 #include "passes/rewrite_int.h"
 
@@ -406,12 +407,92 @@ static struct ir_value *gather_one(struct rewrite *w, struct ir_node *n)
                                                       : NULL;
 }
 
+/* The axis of `to` that axis `axis` of `from` becomes where a reshape puts in or takes out axes of extent 1; -1: it is
+ * another one. */
+static int axis_reshaped(ir_type from, ir_type to, int axis)
+{
+    int i = 0, j = 0, found = -1;
+    for (;; i++, j++) {
+        while (i < from->rank && ir_is_value(from->dim[i], 1))
+            i++;
+        while (j < to->rank && ir_is_value(to->dim[j], 1))
+            j++;
+        if (i == from->rank || j == to->rank)
+            return i == from->rank && j == to->rank ? found : -1;
+        if (from->dim[i] != to->dim[j])
+            return -1;
+        found = i == axis ? j : found;
+    }
+}
+
+/* The axis along which each element is its place; -1: there is none. */
+static int axis_of_places(const struct ir_value *v)
+{
+    const struct ir_node *n = v->def;
+    const struct ir_value *x = n && n->nin ? n->in[0].value : NULL;
+    if (!n)
+        return -1;
+    if (n->op == IR_iota)
+        return (int)ir_get_i(n, IR_ATTR_axis, 0);
+    int axis = n->op == IR_reshape || n->op == IR_expand ? axis_of_places(x) : -1;
+    if (axis < 0 || n->op == IR_reshape)
+        return axis < 0 ? -1 : axis_reshaped(x->type, v->type, axis);
+    int to = axis + v->type->rank - x->type->rank;
+    return x->type->dim[axis] == v->type->dim[to] ? to : -1;
+}
+
+/* Each index is the place along an axis of its own, of as many places as the axis of x that it chooses of. */
+static bool find_places(const struct ir_node *n, const struct ir_node *indices, int *axis)
+{
+    ir_type x = n->in[0].value->type, index = n->in[1].value->type;
+    if (!indices || ir_get_i(n, IR_ATTR_batch_dims, 0) || ir_get_i(indices, IR_ATTR_axis, 0) != index->rank - 1)
+        return false;
+    for (int d = 0; d < indices->nin; d++) {
+        axis[d] = axis_of_places(indices->in[d].value);
+        if (axis[d] < 0 || axis[d] == index->rank - 1 || index->dim[axis[d]] != x->dim[d] ||
+            !ir_is_value(indices->in[d].value->type->dim[index->rank - 1], 1))
+            return false;
+        for (int e = 0; e < d; e++)
+            if (axis[e] == axis[d])
+                return false;
+    }
+    return true;
+}
+
+static struct ir_value *gather_places(struct rewrite *w, struct ir_node *n)
+{
+    struct ir_node *indices = rewrite_operand_node(n, 1, IR_concat);
+    struct ir_value *x = n->in[0].value;
+    ir_type out = n->out[0]->type, t = x->type;
+    int axis[TCC_MAX_RANK], taken = 0;
+    int64_t perm[TCC_MAX_RANK];
+    ir_expr dims[TCC_MAX_RANK];
+
+    if (!find_places(n, indices, axis) || !rewrite_go(w))
+        return NULL;
+    int chosen = indices->nin, first = out->rank - (t->rank - chosen);
+    for (int i = 0; i < out->rank; i++) { /* axes of the indices, then what they choose */
+        dims[i] = i < first ? ir_const(w->b.ctx, 1) : t->dim[i - first + chosen];
+        for (int d = 0; d < chosen && i < first; d++)
+            if (axis[d] == i) {
+                perm[taken++] = d;
+                dims[i] = t->dim[d];
+            }
+    }
+    for (; taken < t->rank; taken++)
+        perm[taken] = taken;
+    x = ir_transpose_by(&w->b, x, perm);
+    x = x ? ir_reshape_to(&w->b, x, out->rank, dims) : NULL;
+    return x ? ir_expand_to(&w->b, x, out->rank, out->dim) : NULL;
+}
+
 RULES(simplify_moves, false, RULE(transpose, transpose_nothing), RULE(transpose, transpose_transpose),
       RULE(transpose, transpose_ones), RULE(transpose, transpose_stack), RULE(matmul, matmul_transpose),
       RULE(reshape, same_type), RULE(reshape, reshape_reshape), RULE(reshape, reshape_stack), RULE(expand, same_type),
       RULE(expand, expand_expand), RULE(OP_NONE, expand_under_map), RULE(slice, slice_nothing),
       RULE(slice, slice_slice), RULE(slice, slice_concat), RULE(concat, concat_flat), RULE(concat, concat_prefix),
-      RULE(pad, pad_nothing), RULE(cast, same_type), RULE(cast, cast_cast), RULE(gather, gather_one));
+      RULE(pad, pad_nothing), RULE(cast, same_type), RULE(cast, cast_cast), RULE(gather, gather_one),
+      RULE(gather_nd, gather_places));
 
 bool pass_simplify_moves_run(struct pass_run *r)
 {
