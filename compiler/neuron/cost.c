@@ -201,7 +201,8 @@ int64_t nk_cycles(const struct nk_costs *c, enum neuron_core_kind core, enum neu
     enum { FULL = 64 };
     struct asked a = {i, i->operand, neuron_generation(core)};
     const struct nk_instr_cost *r = c->instr;
-    if (i->op == NEURON_OP_REG_LOAD) { /* a transfer of one row, while the engine waits */
+    if (i->op == NEURON_OP_REG_LOAD ||
+        i->op == NEURON_OP_REG_STORE) { /* a transfer of one row, while the engine waits */
         struct nk_transfer_of word = {core, NEURON_VECTOR, NEURON_OP_DMA, false, 1, 1, 4};
         return (int64_t)(nk_transfer_ns(c, &word) * c->core[core].mhz[e] / 1e3);
     }

@@ -79,13 +79,36 @@ static struct nk_value *by_patterns(struct nk *nk, const struct nk_tile *t, ir_e
     return to;
 }
 
+/* Is it known to be an integer of 32 bits? Tensors of sizes that only the run knows have at most 2 GiB, so many dims and
+ * indices of these less points. */
+static bool fits(struct nk *nk, ir_expr e)
+{
+    enum { MOST = 1 << 29 };
+    const struct kn_kernel *k = nk->k;
+    ir_expr *from = IR_NEWN(nk->ctx, k->ndims + k->nsizes + 1, ir_expr),
+            *to = IR_NEWN(nk->ctx, k->ndims + k->nsizes + 1, ir_expr);
+    int n = 0;
+    for (int i = 0; k->nsizes && i < k->ndims + k->nsizes; i++) {
+        from[n] = i < k->ndims ? k->dims[i].var : k->sizes[i - k->ndims];
+        if (from[n]->hi > MOST && ir_uses_sym(e, from[n])) {
+            to[n] = ir_sym_bounded(nk->ctx, ir_internf(nk->ctx, "number %d below 2 GiB", n), 0, MOST);
+            n++;
+        }
+    }
+    e = ir_subst(nk->ctx, e, n, from, to);
+    return e->lo >= INT32_MIN && e->hi <= INT32_MAX;
+}
+
 static const struct nk_value *by_parts(struct nk *nk, const struct nk_tile *t, ir_expr e)
 {
     const struct nk_value *v;
     int64_t c;
     if (nk_size_of(nk->k, e) >= 0)
         return nk_size(nk, t, nk_size_of(nk->k, e));
-    if (e->lo < INT32_MIN || e->hi > INT32_MAX)
+    for (int i = 0; nk->where && i < nk->where->n; i++)
+        if (nk->where->symbol[i] == e)
+            return nk_where(nk, t, i);
+    if (!fits(nk, e))
         nk_refuse(nk, "an index that may not fit in 32 bits");
     if (ir_is_const(e, &c))
         return nk_number(nk, TCC_I32, (double)c);

@@ -55,15 +55,21 @@ static void add_tensor(struct nk *nk, int operand)
 }
 
 /* Behind the operands' tensors: the runtime knows it by its name and place. */
-static void add_environment(struct nk *nk)
+static struct nk_buffer *add_words(struct nk *nk, const char *name, enum neuron_use use, int64_t words)
 {
     struct neuron_tensor t = {
-        .name = NEURON_ENV_NAME, .use = NEURON_IN, .type = NEURON_I32, .rank = 1, .dims = {NEURON_ENV_WORDS}};
-    nk->env = IR_NEW(nk->ctx, struct nk_buffer);
+        .name = (char *)name /* copied */, .use = (uint8_t)use, .type = NEURON_I32, .rank = 1, .dims = {words}};
+    struct nk_buffer *b = IR_NEW(nk->ctx, struct nk_buffer);
     int number = neuron_add_tensor(nk->p, &t);
     if (number < 0)
         nk_refuse(nk, "no memory for a program");
-    *nk->env = (struct nk_buffer){.space = NEURON_HBM, .live = true, .tensor = (uint16_t)number};
+    *b = (struct nk_buffer){.space = NEURON_HBM, .live = true, .tensor = (uint16_t)number};
+    return b;
+}
+
+bool nk_is_where(const struct neuron_tensor *t)
+{
+    return !strcmp(t->name, NK_WHERE_NAME);
 }
 
 /* Are sizes values? */
@@ -96,7 +102,9 @@ static void begin(struct nk *nk)
         if (k->operands[i].use != KN_LOCAL && k->operands[i].use != KN_PARTIAL)
             add_tensor(nk, i);
     if (kn_has(k, KN_BIT(KN_ENV)) || has_size_values(k) || (nk->then && kn_has(nk->then, KN_BIT(KN_ENV))))
-        add_environment(nk);
+        nk->env = add_words(nk, NEURON_ENV_NAME, NEURON_IN, NEURON_ENV_WORDS);
+    if (nk->where && nk->where->n)
+        nk->where_words = add_words(nk, NK_WHERE_NAME, NEURON_TEMP, NK_OPEN);
     for (int i = 0; i < k->noperands; i++)
         if (k->operands[i].use == KN_PARTIAL) /* behind those that the runtime binds */
             add_tensor(nk, i);
@@ -285,9 +293,9 @@ struct neuron_program *neuron_kernel_program(struct ir_ctx *ctx, const struct nk
 }
 
 struct neuron_program *nk_turn_program(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k,
-                                       enum nk_keys keys, const char **why)
+                                       enum nk_keys keys, const struct nk_where *where, const char **why)
 {
-    return make((struct nk){.ctx = ctx, .machine = m, .k = k, .turn = true, .keys = keys}, why);
+    return make((struct nk){.ctx = ctx, .machine = m, .k = k, .turn = true, .keys = keys, .where = where}, why);
 }
 
 struct neuron_program *nk_pass_program(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k,

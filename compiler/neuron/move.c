@@ -423,8 +423,9 @@ const struct nk_value *nk_load(struct nk *nk, const struct nk_tile *t, const str
     return v;
 }
 
-/* A word of the environment, the same for the whole tile; *one: a point of that in each partition. */
-static struct nk_value *environment_word(struct nk *nk, const struct nk_tile *t, int64_t word, struct nk_tile *one)
+/* A word of a tensor, the same for the whole tile; *one: a point of that in each partition. */
+static struct nk_value *word_of(struct nk *nk, const struct nk_tile *t, struct nk_buffer *from, int64_t word,
+                                struct nk_tile *one)
 {
     *one = *t;
     for (int a = 1; a < t->n; a++)
@@ -432,7 +433,7 @@ static struct nk_value *environment_word(struct nk *nk, const struct nk_tile *t,
     struct nk_box box = nk_whole(one);
     struct nk_line line = {.base = word};
     struct nk_value *v = nk_new(nk, one, TCC_I32);
-    struct moved m = {.t = one, .v = v, .tensor = nk->env, .type = NEURON_I32, .words = 1, .group = ++nk->groups};
+    struct moved m = {.t = one, .v = v, .tensor = from, .type = NEURON_I32, .words = 1, .group = ++nk->groups};
     move_box(nk, &m, &box, &line);
     return v;
 }
@@ -440,8 +441,8 @@ static struct nk_value *environment_word(struct nk *nk, const struct nk_tile *t,
 const struct nk_value *nk_environment(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n)
 {
     struct nk_tile one;
-    struct nk_value *low = environment_word(nk, t, 2 * n->ivalue, &one),
-                    *high = environment_word(nk, t, 2 * n->ivalue + 1, &one);
+    struct nk_value *low = word_of(nk, t, nk->env, 2 * n->ivalue, &one),
+                    *high = word_of(nk, t, nk->env, 2 * n->ivalue + 1, &one);
     low->dtype = n->dtype;
     low->high = high;
     return nk_spread(nk, t, &one, low);
@@ -450,7 +451,14 @@ const struct nk_value *nk_environment(struct nk *nk, const struct nk_tile *t, co
 const struct nk_value *nk_size(struct nk *nk, const struct nk_tile *t, int size)
 {
     struct nk_tile one;
-    struct nk_value *v = environment_word(nk, t, NEURON_ENV_SIZES + size, &one);
+    struct nk_value *v = word_of(nk, t, nk->env, NEURON_ENV_SIZES + size, &one);
+    return nk_spread(nk, t, &one, v);
+}
+
+const struct nk_value *nk_where(struct nk *nk, const struct nk_tile *t, int word)
+{
+    struct nk_tile one;
+    struct nk_value *v = word_of(nk, t, nk->where_words, word, &one);
     return nk_spread(nk, t, &one, v);
 }
 

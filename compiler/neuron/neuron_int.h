@@ -108,6 +108,11 @@ struct nk_value {
     const struct nk_half *half;               /* not computed yet: `buffer` is half->x's (pair.c) */
 };
 
+/* Numbers that points of a turn's dims are counted from, by the symbols that stand for them. */
+enum { NK_OPEN = 3 };
+#define NK_WHERE_NAME "where"
+struct nk_where { int n; ir_expr symbol[NK_OPEN]; };
+
 /* An index that addresses are made of: the symbol that a stage binds, its value, where that is out of range, the dims
  * that it varies with. */
 struct nk_index { ir_expr symbol; const struct nk_value *value, *wrong; uint32_t dims; };
@@ -161,6 +166,9 @@ struct nk {
     struct nk_buffer *hbm[NEURON_ARGUMENTS];
     /* what the run says: NEURON_ENV_WORDS words in a tensor behind the operands; NULL: not asked for */
     struct nk_buffer *env;
+    /* where the turn is, a word for each dim whose indices are values, in a tensor behind that; NULL: none is */
+    const struct nk_where *where;
+    struct nk_buffer *where_words;
     struct nk_buffer *temp[2];                /* HBM that DMAs go by where partitions would be cut */
     int next_temp;
 
@@ -230,9 +238,10 @@ struct nk_kept *nk_kept_new(struct ir_ctx *ctx);
 const struct nk_made *nk_programs(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k);
 
 /* A turn of an open kernel, all sizes known (kernel.c); the kernel (open.c). NULL, as below. keys: of attention
- * (phases.c). */
+ * (phases.c). where: of its dims, whose indices are values. */
 struct neuron_program *nk_turn_program(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k,
-                                       enum nk_keys keys, const char **why);
+                                       enum nk_keys keys, const struct nk_where *where, const char **why);
+bool nk_is_where(const struct neuron_tensor *t);
 struct neuron_program *nk_open_program(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k,
                                        const char **why);
 /* Attention as turns of a few heads each; NULL: it has none that are alike (open.c). */
@@ -314,7 +323,7 @@ const struct kn_kernel *nk_some_keys(struct ir_ctx *ctx, const struct kn_kernel 
 /* turns.c: an open kernel's loops of turns, in one another, each over the units of a dim: as many as sizes say (units
  * 0), or so many. Turns of many points come first. A program for each way to choose a level of each axis, the last one
  * first; NULL: there are no such turns. step: by tensor and axis, bytes by which it goes on with a unit. */
-enum { NK_LEVELS = 5, NK_OPEN = 3, NK_READ = 2, NK_TURNS = 40 };
+enum { NK_LEVELS = 5, NK_READ = 2, NK_TURNS = 40 };
 struct nk_axis_turns { int n; int64_t points[NK_LEVELS], units; uint8_t power; };
 /* An index that is read where a program begins: `words` of a tensor, times 1 or -1, plus a number; below 0, `bound` is
  * added. It counts as an axis behind the others, along which there are no turns. */
@@ -328,6 +337,10 @@ struct nk_turns {
     struct nk_axis_turns axis[NK_OPEN];
     struct neuron_program *program[NK_TURNS];
     struct nk_steps { struct neuron_operand by[NK_OPEN + NK_READ]; } *step;
+    /* words of tensor `where` that say where a turn is: how the numbers in them go on */
+    int nwhere;
+    uint16_t where;
+    struct nk_steps where_step[NK_OPEN];
     const uint16_t *place;                                                  /* by tensor, which one it is of all */
 };
 /* n of them one behind the other, into the streams of nk->p */
@@ -492,6 +505,8 @@ const struct nk_value *nk_load(struct nk *nk, const struct nk_tile *t, const str
 const struct nk_value *nk_environment(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n);
 /* The value of a size that only the run knows, i32. */
 const struct nk_value *nk_size(struct nk *nk, const struct nk_tile *t, int size);
+/* A word of nk->where_words, i32. */
+const struct nk_value *nk_where(struct nk *nk, const struct nk_tile *t, int word);
 void nk_store(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, const struct nk_value *v);
 
 /* integers.c: of the last `ninner` axes of tile t */

@@ -58,7 +58,7 @@ static int *operands_of(const struct nk_open *o, int ntensors)
 static struct neuron_program *turn(const struct nk_open *o, const struct nk_machine *m, const int64_t *units,
                                    enum nk_keys keys, const char **why)
 {
-    struct neuron_program *p = nk_turn_program(o->ctx, m, kernel_of(o, units), keys, why);
+    struct neuron_program *p = nk_turn_program(o->ctx, m, kernel_of(o, units), keys, &o->where, why);
     if (!p)
         return NULL;
     int *operand = operands_of(o, p->ntensors);
@@ -201,18 +201,19 @@ static bool is_environment(const struct neuron_tensor *t)
     return !strcmp(t->name, NEURON_ENV_NAME);
 }
 
-static bool has_environment(const struct neuron_program *p)
+static bool has(const struct neuron_program *p, bool (*is)(const struct neuron_tensor *))
 {
-    bool has = false;
+    bool any = false;
     for (int t = 0; p && t < p->ntensors; t++)
-        has |= is_environment(&p->tensors[t]);
-    return has;
+        any |= is(&p->tensors[t]);
+    return any;
 }
 
-/* What the joined program has: operands of the kernel that it is of, and whether the environment, behind those. */
+/* What the joined program has: operands of the kernel that it is of, and whether, behind those, the environment and
+ * where turns are. */
 struct joined {
     int nown;
-    bool env;
+    bool env, where;
 };
 
 /* Tensors of the joined program: the operands without copies, then what turns have besides. By tensor of a turn. */
@@ -220,15 +221,17 @@ static uint16_t *places_of(const struct nk_open *o, const struct neuron_program 
 {
     const int *operand = operands_of(o, p->ntensors);
     uint16_t *place = IR_NEWN(o->ctx, p->ntensors + 1, uint16_t);
-    int own = 0, missing = j->env && !has_environment(p);
+    int own = 0, missing = (j->env && !has(p, is_environment)) + (j->where && !has(p, nk_is_where));
     for (int t = 0; t < p->ntensors; t++)
         own += operand[t] >= 0 && operand[t] < j->nown;
     for (int t = 0; t < p->ntensors; t++) {
         int of = operand[t] < 0 ? -1 : o->copied[operand[t]];
         if (operand[t] >= 0)
-            place[t] = (uint16_t)(t + (j->env && operand[t] >= j->nown));
+            place[t] = (uint16_t)(t + (operand[t] >= j->nown ? j->env + j->where : 0));
         else if (is_environment(&p->tensors[t]))
             place[t] = (uint16_t)own;
+        else if (nk_is_where(&p->tensors[t]))
+            place[t] = (uint16_t)(own + j->env);
         else
             place[t] = (uint16_t)(t - (o->k->noperands - o->noperands) + missing);
         for (int u = 0; u < t && of >= 0; u++)
@@ -275,7 +278,7 @@ static void add_names(struct nk *nk, struct nk_open *o, const struct nk_turns *t
         }
     for (int k = 0; k < n; k++) {
         char name[16];
-        if (!is_environment(&all[k])) {
+        if (!is_environment(&all[k]) && !nk_is_where(&all[k])) {
             snprintf(name, sizeof name, "a%d", k);
             all[k].name = name;
         }
@@ -310,6 +313,15 @@ static void add_steps(struct nk *nk, const struct nk_open *o, struct nk_turns *t
             if (!nk_take_apart(&o->chain[operand[k]], by, &t->step[k].by[a]))
                 nk_refuse(nk, "a step that sizes are no factors of");
         }
+    for (int w = 0; w < o->where.n; w++) { /* points, of one axis each */
+        t->where_step[w] = (struct nk_steps){0};
+        for (int a = 0; a < o->naxes + o->nread; a++)
+            t->where_step[w].by[a] = nk_integer(a == o->where_axis[w] ? o->axis[a].each : 0);
+    }
+    t->nwhere = o->where.n;
+    for (int k = 0; k < t->ntensors; k++)
+        if (nk_is_where(&most->tensors[k]))
+            t->where = t->place[k];
 }
 
 static bool join(struct nk *nk, struct nk_open *o, struct nk_turns *t, int nphases, int nown)
@@ -318,7 +330,7 @@ static bool join(struct nk *nk, struct nk_open *o, struct nk_turns *t, int nphas
     struct joined j = {.nown = nown};
     for (int f = 0; f < nphases; f++)
         for (int p = 0; p < NK_TURNS; p++)
-            j.env |= has_environment(t[f].program[p]);
+            j.env |= has(t[f].program[p], is_environment), j.where |= has(t[f].program[p], nk_is_where);
     if (setjmp(nk->refused))
         return false;
     add_names(nk, o, t, nphases, &j);

@@ -324,6 +324,33 @@ static bool is_added(const struct nk_open *o)
     return fine;
 }
 
+/* Of a value, the axes that it says where a turn is of. */
+static void find_where(struct nk_open *o, ir_expr e)
+{
+    int64_t by;
+    for (int a = 0; a < o->naxes; a++) {
+        bool known = goes_on(o, &o->axis[a], e, &by) && !by;
+        for (int w = 0; w < o->where.n; w++)
+            known |= o->where_axis[w] == a;
+        if (known)
+            continue;
+        o->where.symbol[o->where.n] =
+            ir_sym_bounded(o->ctx, ir_internf(o->ctx, "where turns of axis %d are", a), 0, 1 << 29);
+        o->where_axis[o->where.n++] = a;
+    }
+}
+
+/* A value of a dim's indices: those of the turn's points, from where the turn is on. */
+static ir_expr from_where(const struct nk_open *o, ir_expr e)
+{
+    ir_expr from[NK_OPEN], to[NK_OPEN];
+    for (int w = 0; w < o->where.n; w++) {
+        from[w] = o->axis[o->where_axis[w]].var;
+        to[w] = ir_add(o->ctx, from[w], o->where.symbol[w]);
+    }
+    return ir_subst(o->ctx, e, o->where.n, from, to);
+}
+
 /* The kernel with numbers for its sizes. The first dim of a tensor says nothing of where its elements lie. */
 static const struct kn_kernel *pin(const struct nk_open *o)
 {
@@ -337,7 +364,7 @@ static const struct kn_kernel *pin(const struct nk_open *o)
     kn_map_exprs(o->ctx, k, nk_put_sizes, &(struct nk_pinned){o->ctx, k->nsizes, o->k->sizes, stand_in});
     for (int i = 0; i < k->ninsns; i++) /* values of sizes are the run's */
         if (k->insns[i].code == KN_EXPR)
-            k->insns[i].expr = o->k->insns[i].expr;
+            k->insns[i].expr = nk_is_position(o->k, i) ? o->k->insns[i].expr : from_where(o, o->k->insns[i].expr);
     return k;
 }
 
@@ -352,12 +379,14 @@ bool nk_find_shifts(struct nk_open *o)
         const struct kn_insn *n = &k->insns[i];
         bool fine = n->code == KN_INDEX
                         ? !nk_uses_size(k, n->bound)
-                        : nk_is_position(k, i) || (stays(o, n->expr, n->code == KN_EXPR) && stays(o, n->bound, false));
+                        : n->code == KN_EXPR || (stays(o, n->expr, false) && stays(o, n->bound, false));
         for (int g = 0; g < n->nguards; g++)
             fine &=
                 stays(o, n->guards[g].e, false) && stays(o, n->guards[g].lo, false) && stays(o, n->guards[g].hi, false);
         if (!fine)
-            return nk_open_refuse(o, "a value or a condition that depends on them");
+            return nk_open_refuse(o, "a condition that depends on them");
+        if (n->code == KN_EXPR && !nk_is_position(k, i))
+            find_where(o, n->expr);
         if ((n->code == KN_LOAD || n->code == KN_STORE) && !find_chain(o, n))
             return false;
     }

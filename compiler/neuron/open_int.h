@@ -23,6 +23,8 @@ struct nk_open {
     struct nk_open_axis axis[NK_OPEN + NK_READ]; /* open dims, then what is read */
     struct nk_read read[NK_READ];        /* tensor: the operand */
     struct nk_chain *chain;              /* by operand */
+    struct nk_where where;               /* of axes whose indices are values, */
+    int where_axis[NK_OPEN];             /* which those are */
     /* without copies; by operand, whose copy it is; -1: it is none */
     int noperands, *copied;
 };

@@ -25,6 +25,7 @@ struct turns {
     bool used[NEURON_SEMAPHORES];
     struct nk_steps *base; /* of each register */
     uint8_t *base_of;      /* by tensor */
+    uint8_t where[NK_OPEN]; /* of Sync, which loads, and stores where turns are before they do */
     const struct nk_rolled *rolled[NK_TURNS];
 };
 
@@ -124,24 +125,32 @@ static bool is_same(const struct neuron_operand *a, const struct neuron_operand 
     return true;
 }
 
-/* A register for each way in which tensors go on. */
+/* The register for what goes on so. */
+static uint8_t base_for(struct turns *u, const struct nk_steps *step)
+{
+    const struct nk_turns *t = u->t;
+    bool any = false;
+    int b = 0;
+    for (int a = 0; a < t->naxes + t->nread; a++)
+        any |= !is_none(&step->by[a]);
+    while (any && b < u->nbases && !is_same(u->base[b].by, step->by, t->naxes + t->nread))
+        b++;
+    if (any && b == u->nbases)
+        u->base[u->nbases++] = *step;
+    return any ? (uint8_t)(WAITS - 1 - b) : NEURON_NO_REGISTER;
+}
+
+/* A register for each way in which tensors go on, and numbers that say where a turn is. */
 static void find_bases(struct turns *u)
 {
     const struct nk_turns *t = u->t;
     u->nbases = 0;
-    u->base = IR_NEWN(u->nk->ctx, t->ntensors + 1, struct nk_steps);
+    u->base = IR_NEWN(u->nk->ctx, t->ntensors + NK_OPEN, struct nk_steps);
     u->base_of = IR_NEWN(u->nk->ctx, t->ntensors + 1, uint8_t);
-    for (int k = 0; k < t->ntensors; k++) {
-        bool any = false;
-        int b = 0;
-        for (int a = 0; a < t->naxes + t->nread; a++)
-            any |= !is_none(&t->step[k].by[a]);
-        while (any && b < u->nbases && !is_same(u->base[b].by, t->step[k].by, t->naxes + t->nread))
-            b++;
-        if (any && b == u->nbases)
-            u->base[u->nbases++] = t->step[k];
-        u->base_of[k] = any ? (uint8_t)(WAITS - 1 - b) : NEURON_NO_REGISTER;
-    }
+    for (int k = 0; k < t->ntensors; k++)
+        u->base_of[k] = base_for(u, &t->step[k]);
+    for (int w = 0; w < t->nwhere && u->engine == NEURON_SYNC; w++)
+        u->where[w] = base_for(u, &t->where_step[w]);
     if (u->nbases > MOST_BASES)
         nk_refuse(u->nk, "tensors go on in more than %d ways", MOST_BASES);
 }
@@ -159,17 +168,28 @@ static void go_on(struct turns *u, int axis, int64_t units, uint8_t power)
     }
 }
 
+static struct neuron_operand word_of(int tensor, int word)
+{
+    return (struct neuron_operand){.space = NEURON_HBM,
+                                   .type = NEURON_I32,
+                                   .reg = NEURON_NO_REGISTER,
+                                   .tensor = (uint16_t)tensor,
+                                   .ndims = 1,
+                                   .offset = 4 * word,
+                                   .size = {1},
+                                   .stride = {1}};
+}
+
 static void load_word(struct turns *u, int reg, const struct nk_read *from, int word)
 {
-    struct neuron_operand o = {.space = NEURON_HBM,
-                               .type = NEURON_I32,
-                               .reg = NEURON_NO_REGISTER,
-                               .tensor = from->tensor,
-                               .ndims = 1,
-                               .offset = 4 * word,
-                               .size = {1},
-                               .stride = {1}};
+    struct neuron_operand o = word_of(from->tensor, word);
     put(u, &(struct neuron_instr){.op = NEURON_OP_REG_LOAD, .noperands = 2, .operand = {nk_in_register(reg), o}});
+}
+
+static void store_word(struct turns *u, int tensor, int word, int reg)
+{
+    struct neuron_operand o = word_of(tensor, word);
+    put(u, &(struct neuron_instr){.op = NEURON_OP_REG_STORE, .noperands = 2, .operand = {o, nk_in_register(reg)}});
 }
 
 /* Addresses begin where an index says. What 32 bits do not hold is out of every tensor's bounds: a high word that isn't
@@ -246,6 +266,8 @@ static void count_turns(struct turns *u, const struct nk_axis_turns *x, int leve
 static void put_turn(struct turns *u, int number)
 {
     struct nk_places places = {u->t->place, u->base_of, WAITS, WAITS - u->nbases};
+    for (int w = 0; w < u->t->nwhere && u->engine == NEURON_SYNC; w++)
+        store_word(u, u->t->where, w, u->where[w]);
     if (!nk_put_rolled(u->nk, u->engine, u->rolled[number], u->t->naxes, &places))
         nk_refuse(u->nk, "more than %d steps in turns of a loop", places.most);
     make_up(u, u->t->program[number]);

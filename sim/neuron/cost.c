@@ -239,6 +239,7 @@ uint64_t neuron_cycles(const struct neuron_sim *s, int engine, const struct neur
     case NEURON_OP_DMA_TRANSPOSE:
     case NEURON_OP_DMA_ADD: return figure(s, SEQUENCER);
     case NEURON_OP_REG_LOAD:
+    case NEURON_OP_REG_STORE:
         /* a DMA of one row */
         return ((uint64_t)s->figures[DMA_START_NS] * (uint64_t)s->t->ticks_in_10ns / 10 +
                 (uint64_t)(s->figures[DMA_LEAST_ROW_BYTES] * s->t->ticks_in_10ns / s->t->dma_rate)) /

@@ -80,7 +80,7 @@ static bool on_chip(const struct neuron_operand *o)
 static bool writes(const struct neuron_instr *i, int k)
 {
     char kind = neuron_op_row((enum neuron_op)i->op)->operands[k];
-    return kind == 'O' || kind == 'B' || kind == 'Q' || kind == 'D';
+    return kind == 'O' || kind == 'B' || kind == 'Q' || kind == 'D' || kind == 'W';
 }
 
 static int64_t offset_of(const struct engine *e, const struct neuron_operand *o)
@@ -273,6 +273,10 @@ static void sequence(struct run *r)
         if (r->s->c.values)
             neuron_get_bits(r, 1, 0, &e->regs[o[0].reg]);
         break;
+    case NEURON_OP_REG_STORE:
+        if (r->s->c.values)
+            neuron_put_bits(r, 0, 0, &e->regs[o[1].reg]);
+        break;
     case NEURON_OP_JUMP:
         if (compares(neuron_attr(r->i, NEURON_ATTR_OP0).i, (int32_t)value_of(e, &o[1]), (int32_t)value_of(e, &o[2])))
             e->pc = (int)o[0].offset - 1;
@@ -298,6 +302,7 @@ static void compute(struct run *r)
     case NEURON_OP_REG_AND:
     case NEURON_OP_REG_SHR:
     case NEURON_OP_REG_LOAD:
+    case NEURON_OP_REG_STORE:
     case NEURON_OP_JUMP:
     case NEURON_OP_LOOP:
     case NEURON_OP_END_LOOP: sequence(r); return;

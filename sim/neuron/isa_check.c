@@ -118,6 +118,7 @@ static bool check_operand(struct checker *c, int k, char kind)
         {'R', "r", "a register"},
         {'X', "r", "a register or an integer"},
         {'H', "h", "HBM"},
+        {'W', "h", "HBM"},
         {'L', "l", "a label"},
         {'N', "n", "a number"},
     };
@@ -143,7 +144,8 @@ static bool check_operand(struct checker *c, int k, char kind)
         return false;
     if ((kind == 'C' || kind == 'c') && (o->type != NEURON_F32 || neuron_free_size(o) != 1))
         return isa_bad(c, "operand %d: expected one f32 a partition", k + 1);
-    if (kind == 'H' && (isa_type(o->type)->bytes != 4 || isa_is_float(o->type) || neuron_free_size(o) != 1))
+    if ((kind == 'H' || kind == 'W') &&
+        (isa_type(o->type)->bytes != 4 || isa_is_float(o->type) || neuron_free_size(o) != 1))
         return isa_bad(c, "operand %d: expected one word of i32 or u32", k + 1);
     return true;
 }

@@ -431,6 +431,7 @@ bool isa_check_shape(struct checker *c)
     case NEURON_OP_REG_AND:
     case NEURON_OP_REG_SHR:
     case NEURON_OP_REG_LOAD:
+    case NEURON_OP_REG_STORE:
     case NEURON_OP_LOOP:
     case NEURON_OP_END_LOOP:
     case NEURON_NOPS: return true;

@@ -91,6 +91,7 @@ static void make_samples(void)
             add(cores[c], engines[e], "", "nop", true);
         add(cores[c], "tensor", "", MM("bf16", 128, 512), false);
         add(cores[c], "scalar", "", "reg_load r2, x.i32[4, 1]", true);
+        add(cores[c], "scalar", "", "reg_store x.i32[4, 1], r2", true);
     }
     for (size_t k = 0; k < sizeof transfers / sizeof *transfers; k++) {
         struct sample *s = add(transfers[k].core, transfers[k].engine, "", transfers[k].line, false);

@@ -85,26 +85,27 @@ static const char all[] =
     "engine sync\n"
     "    set r1, 0\n"
     "    reg_load r2, n.i32[4, 1]\n"
-    "L2:\n"
+    "    reg_store t.i32[4, 1], r2\n"
+    "L3:\n"
     "    dma sbuf.f32[0:128, 0, 512], x.bf16[0+r1, 128, 512] signal s0 signal s3\n"
     "    reg_add r1, r1, 512 wait s3>=16 wait s4>=4294967295+r2\n"
     "    reg_mul r3, r1, r2\n"
     "    reg_and r3, r31, 7\n"
     "    reg_shr r4, r3, 1\n"
     "    dma sbuf.f32[0:4, 0, 99], o.f32[99999996+r4, 4@1, 99]\n"
-    "    jump L2, r3, 5 op0=lt\n"
+    "    jump L3, r3, 5 op0=lt\n"
     "    dma_transpose t.f32[0, 128, 128], sbuf.f32[0:128, 0, 128]\n"
     "    dma_add y.f32[0, 128, 512], y.f32[0, 128, 512], sbuf.f32[0:128, 0, 512]\n"
     "    nop signal s5+7\n"
     "    loop 3 wait s6>=1 {\n"
     "        loop r1 {\n"
-    "            jump L15, 1, 1 op0=eq\n"
-    "L15:\n"
+    "            jump L16, 1, 1 op0=eq\n"
+    "L16:\n"
     "        }\n"
     "        reg_add r1, r1, 1\n"
     "    } signal s7\n"
-    "    jump L19, 1, 1 op0=eq\n"
-    "L19:\n";
+    "    jump L20, 1, 1 op0=eq\n"
+    "L20:\n";
 
 START_TEST(round_trip)
 {
@@ -228,6 +229,7 @@ static const struct {
     {"vector", "tensor_copy t[0, 1], sbuf.f32[0:1, 0, 1]", "expected SBUF or PSUM"},
     {"sync", "dma psum.f32[0:1, 0, 1], t[0, 1]", "expected HBM or SBUF"},
     {"sync", "reg_load r1, t.f32[0, 1]", "expected one word of i32 or u32"},
+    {"sync", "reg_store t.i32[0, 2], r1", "expected one word of i32 or u32"},
     /* Partitions */
     {"vector", "memset sbuf.f32[1:2, 0, 1], 0", "1 partitions start at 1"},
     {"vector", "memset sbuf.f32[32:65, 0, 1], 0", "33 partitions start at 32"},
