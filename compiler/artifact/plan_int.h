@@ -8,15 +8,14 @@
 #define TCCC_PLAN_INT_H
 
 #include "compiler/artifact/artifact_int.h"
+#include "ir/map.h"
 
 struct plan_writer {
     struct ir_ctx *ctx;
     const struct kn_program *p;
 #define TCC_TABLE(member, type) VEC(type) member;
 #include "runtime/plan.def"
-    uint32_t *slots; /* where each string is, + 1, by its hash; 0: a free slot */
-    uint32_t nslots; /* a power of two */
-    uint32_t nstrings;
+    struct ir_map string_at; /* where each interned string is, + 1 */
     VEC(uint32_t) by_id; /* expression id -> number + 1 */
     VEC(const char *) libs;
     VEC(uint32_t) event_step; /* by event of the entry point: its step */

@@ -4,43 +4,18 @@
 #include "compiler/artifact/plan_int.h"
 
 #include <string.h>
-#include <xxhash.h>
 
 /* -- Strings and lists ------------------------------------------------------------------------------- */
 
-/* The slot of a string, or the free one where it belongs. */
-static uint32_t *slot_of(const struct plan_writer *w, const char *s)
-{
-    uint32_t i = (uint32_t)XXH3_64bits(s, strlen(s)) & (w->nslots - 1);
-    while (w->slots[i] && strcmp(w->strings.at + w->slots[i] - 1, s) != 0)
-        i = (i + 1) & (w->nslots - 1);
-    return &w->slots[i];
-}
-
-static void more_slots(struct plan_writer *w)
-{
-    uint32_t *old = w->slots, n = w->nslots;
-    w->nslots = n ? 2 * n : 256;
-    w->slots = IR_NEWN(w->ctx, w->nslots, uint32_t);
-    for (uint32_t i = 0; i < n; i++)
-        if (old[i])
-            *slot_of(w, w->strings.at + old[i] - 1) = old[i];
-}
-
 uint32_t plan_string(struct plan_writer *w, const char *s)
 {
-    if (!s)
-        s = "";
-    if (2 * w->nstrings >= w->nslots)
-        more_slots(w);
-    uint32_t *slot = slot_of(w, s);
-    if (!*slot) {
-        *slot = (uint32_t)w->strings.n + 1;
-        w->nstrings++;
+    void **at = ir_map_add(w->ctx, &w->string_at, ir_map_key(s = ir_intern(w->ctx, s ? s : "")));
+    if (!*at) {
+        *at = (void *)(uintptr_t)(w->strings.n + 1);
         for (size_t i = 0, n = strlen(s) + 1; i < n; i++)
             VEC_PUSH(w->ctx, w->strings, s[i]);
     }
-    return *slot - 1;
+    return (uint32_t)(uintptr_t)*at - 1;
 }
 
 uint32_t plan_data(struct plan_writer *w, const void *p, size_t size)

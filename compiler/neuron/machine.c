@@ -2,6 +2,7 @@
 /* machine.c - the machines by name, and their answers to passes. */
 #include "compiler/emit/emit.h"
 #include "compiler/neuron/neuron_int.h"
+#include "ir/map.h"
 
 #include <string.h>
 
@@ -176,7 +177,7 @@ const struct nk_machine *nk_machine_make(struct ir_ctx *ctx, const char *arch)
                    NULL;
         struct nk_machine *m = IR_NEW(ctx, struct nk_machine);
         m->core = (enum neuron_core_kind)c;
-        m->kept = nk_kept_new(ctx);
+        m->programs = IR_NEW(ctx, struct ir_map);
         m->lnc = !*said ? NEURON_DEFAULT_LNC(generation) : strcmp(said, NEURON_LNC2) ? 1 : 2;
         m->pass = (struct pass_machine){.name = "neuron",
                                         .memory = &memory,

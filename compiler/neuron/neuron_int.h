@@ -46,9 +46,8 @@
 
 /* -- Machines (machine.c) ---------------------------------------------------------------------------------- */
 
-struct nk_kept;
-/* lnc: physical cores of a logical one, 1 or 2. kept: programs that were made for it (programs.c) */
-struct nk_machine { struct pass_machine pass; enum neuron_core_kind core; int lnc; struct nk_kept *kept; };
+/* lnc: physical cores of a logical one, 1 or 2. programs: those that were made for it (programs.c) */
+struct nk_machine { struct pass_machine pass; enum neuron_core_kind core; int lnc; struct ir_map *programs; };
 /* arch: a core's name, with or without NEURON_LNC1 or NEURON_LNC2 behind it. NULL after a diagnostic. */
 const struct nk_machine *nk_machine_make(struct ir_ctx *ctx, const char *arch);
 
@@ -226,15 +225,12 @@ struct neuron_program *nk_pass_program(struct ir_ctx *ctx, const struct nk_machi
  * why. */
 enum { NK_CORE0, NK_CORE1, NK_THEN, NK_PROGRAMS };
 struct nk_made {
-    uint64_t digest;
-    struct kn_roles roles;
     bool fine, cut;
     uint8_t *bytes[NK_PROGRAMS];
     size_t size[NK_PROGRAMS];
     const char *why;
 };
 /* programs.c: those of a kernel, made when first asked for */
-struct nk_kept *nk_kept_new(struct ir_ctx *ctx);
 const struct nk_made *nk_programs(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k);
 
 /* A turn of an open kernel, all sizes known (kernel.c); the kernel (open.c). NULL, as below. keys: of attention

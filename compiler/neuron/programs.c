@@ -5,39 +5,11 @@
  * and a kernel that was seen before has the answer: one of the same meaning, of which the same roles were known.
  */
 #include "compiler/neuron/neuron_int.h"
+#include "ir/map.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* Kernels by digest, in a table of a power of two places. */
-struct nk_kept {
-    struct nk_made **at;
-    size_t n, room;
-};
-
-struct nk_kept *nk_kept_new(struct ir_ctx *ctx)
-{
-    return IR_NEW(ctx, struct nk_kept);
-}
-
-static struct nk_made **place_of(struct nk_made **at, size_t room, uint64_t digest, const struct kn_roles *roles)
-{
-    size_t s = digest & (room - 1);
-    while (at[s] && (at[s]->digest != digest || memcmp(&at[s]->roles, roles, sizeof *roles) != 0))
-        s = (s + 1) & (room - 1);
-    return &at[s];
-}
-
-static void grow(struct ir_ctx *ctx, struct nk_kept *kept)
-{
-    size_t room = kept->room ? 2 * kept->room : 64;
-    struct nk_made **at = IR_NEWN(ctx, room, struct nk_made *);
-    for (size_t k = 0; k < kept->room; k++)
-        if (kept->at[k])
-            *place_of(at, room, kept->at[k]->digest, &kept->at[k]->roles) = kept->at[k];
-    kept->at = at;
-    kept->room = room;
-}
+#include <xxhash.h>
 
 /* Programs of both halves, and of what follows; false: one of them can't be made, or the kernel is better left
  * whole. */
@@ -65,12 +37,10 @@ static void keep(struct ir_ctx *ctx, struct nk_made *to, int which, struct neuro
     free(bytes);
 }
 
-static struct nk_made *make(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k, uint64_t digest)
+static struct nk_made *make(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k)
 {
     struct nk_made *made = IR_NEW(ctx, struct nk_made);
     struct neuron_program *p[NK_PROGRAMS] = {NULL};
-    made->digest = digest;
-    made->roles = k->roles;
     made->why = "no memory";
     made->cut = cut_in_two(ctx, m, k, p, &made->why);
     for (int c = 0; !made->cut && c < NK_PROGRAMS; c++) {
@@ -86,14 +56,10 @@ static struct nk_made *make(struct ir_ctx *ctx, const struct nk_machine *m, cons
 
 const struct nk_made *nk_programs(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k)
 {
-    struct nk_kept *kept = m->kept;
-    uint64_t digest = kn_digest_meaning(k);
-    if (2 * kept->n >= kept->room)
-        grow(ctx, kept);
-    struct nk_made **at = place_of(kept->at, kept->room, digest, &k->roles);
-    if (!*at) {
-        *at = make(ctx, m, k, digest);
-        kept->n++;
-    }
-    return *at;
+    uint64_t key = XXH3_64bits_withSeed(&k->roles, sizeof k->roles, kn_digest_meaning(k));
+    void **at = ir_map_find(m->programs, key);
+    if (at)
+        return *at;
+    struct nk_made *made = make(ctx, m, k);
+    return *ir_map_add(ctx, m->programs, key) = made;
 }

@@ -13,19 +13,9 @@ struct ir_value imp_poison;
 
 /* -- Scopes */
 
-static uint32_t slot_of(const struct imp_scope *s, const char *key)
-{
-    uint32_t k = (uint32_t)(((uintptr_t)key >> 4) * 0x9e3779b1u) & (s->room - 1);
-    while (s->keys[k] && s->keys[k] != key)
-        k = (k + 1) & (s->room - 1);
-    return k;
-}
-
 void imp_push_scope(struct imp *im, struct imp_scope *s)
 {
-    *s = (struct imp_scope){.outer = im->scope, .room = 16};
-    s->keys = IR_NEWN(im->ctx, s->room, const char *);
-    s->values = IR_NEWN(im->ctx, s->room, struct ir_value *);
+    *s = (struct imp_scope){.outer = im->scope};
     im->scope = s;
 }
 
@@ -36,44 +26,26 @@ void imp_pop_scope(struct imp *im)
 
 void imp_bind_name(struct imp *im, const char *name, struct ir_value *v)
 {
-    struct imp_scope *s = im->scope;
+    const char *key = ir_intern(im->ctx, name);
     if (!*name)
         return;
-    if (s->count * 2 >= s->room) {
-        struct imp_scope old = *s;
-        s->room *= 2;
-        s->keys = IR_NEWN(im->ctx, s->room, const char *);
-        s->values = IR_NEWN(im->ctx, s->room, struct ir_value *);
-        for (uint32_t k = 0; k < old.room; k++) {
-            if (old.keys[k]) {
-                uint32_t at = slot_of(s, old.keys[k]);
-                s->keys[at] = old.keys[k];
-                s->values[at] = old.values[k];
-            }
-        }
-    }
-    const char *key = ir_intern(im->ctx, name);
-    uint32_t at = slot_of(s, key);
-    if (!s->keys[at])
-        s->count++;
-    s->keys[at] = key;
-    s->values[at] = v;
+    *ir_map_add(im->ctx, &im->scope->values, ir_map_key(key)) = v;
     if (v && v != &imp_poison && !v->name)
         v->name = key;
 }
 
 static bool bound_here(struct imp *im, const char *name)
 {
-    return im->scope->keys[slot_of(im->scope, ir_intern(im->ctx, name))] != NULL;
+    return ir_map_find(&im->scope->values, ir_map_key(ir_intern(im->ctx, name))) != NULL;
 }
 
 struct ir_value *imp_lookup(struct imp *im, const char *name)
 {
     const char *key = ir_intern(im->ctx, name);
     for (const struct imp_scope *s = im->scope; s; s = s->outer) {
-        uint32_t at = slot_of(s, key);
-        if (s->keys[at])
-            return s->values[at];
+        void **v = ir_map_find(&s->values, ir_map_key(key));
+        if (v)
+            return *v;
     }
     return NULL;
 }

@@ -32,6 +32,7 @@
 
 #include "compiler/import/import.h"
 #include "compiler/onnx/onnx_int.h"
+#include "ir/map.h"
 
 #define IMP_MAX_CALLS 64 /* functions inside each other */
 
@@ -47,9 +48,7 @@ struct imp_row {
 /* Names of one graph (or function body) and where to look next. */
 struct imp_scope {
     struct imp_scope *outer;
-    uint32_t count, room; /* open addressing; keys are interned */
-    const char **keys;
-    struct ir_value **values;
+    struct ir_map values; /* by interned name */
 };
 
 /* The body of a model-local function being expanded. */

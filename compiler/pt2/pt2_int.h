@@ -24,6 +24,7 @@
 
 #include "compiler/import/import.h"
 #include "compiler/pt2/archive_int.h"
+#include "ir/map.h"
 
 #define PT2_MAX_LIST 4096 /* elements of an argument */
 #define PT2_MAX_DEPTH 32  /* graphs inside graphs */
@@ -105,8 +106,7 @@ struct pt2_scope {
     json_t *graph;          /* whose tensor_values say what types are */
     /* the interned names that its nodes and outputs read, by address; empty: nobody has asked */
     VEC(const char *) used;
-    uint32_t count, room;
-    struct pt2_value **slots;
+    struct ir_map values; /* by interned name */
 };
 
 /* The node at hand, in the graph at hand. */

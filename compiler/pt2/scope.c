@@ -4,18 +4,9 @@
 
 #include <string.h>
 
-static uint32_t slot_of(const struct pt2_scope *s, const char *key)
-{
-    uint32_t k = (uint32_t)(((uintptr_t)key >> 4) * 0x9e3779b1u) & (s->room - 1);
-    while (s->slots[k] && s->slots[k]->name != key)
-        k = (k + 1) & (s->room - 1);
-    return k;
-}
-
 void pt2_push_scope(struct pt2 *p, struct pt2_scope *s, json_t *graph)
 {
-    *s = (struct pt2_scope){.outer = p->at.scope, .graph = graph, .room = 64};
-    s->slots = IR_NEWN(p->ctx, s->room, struct pt2_value *);
+    *s = (struct pt2_scope){.outer = p->at.scope, .graph = graph};
     p->at.scope = s;
 }
 
@@ -28,20 +19,10 @@ struct pt2_value *pt2_bind(struct pt2 *p, const char *name)
 {
     struct pt2_scope *s = p->at.scope;
     const char *key = ir_intern(p->ctx, name);
-    if (s->count * 2 >= s->room) {
-        struct pt2_scope old = *s;
-        s->room *= 2;
-        s->slots = IR_NEWN(p->ctx, s->room, struct pt2_value *);
-        for (uint32_t k = 0; k < old.room; k++) {
-            if (old.slots[k])
-                s->slots[slot_of(s, old.slots[k]->name)] = old.slots[k];
-        }
-    }
-    uint32_t at = slot_of(s, key);
-    if (s->slots[at])
+    void **at = ir_map_add(p->ctx, &s->values, ir_map_key(key));
+    if (*at)
         return imp_bad(p->im, "'%s' is defined twice", name), NULL;
-    struct pt2_value *v = s->slots[at] = IR_NEW(p->ctx, struct pt2_value);
-    s->count++;
+    struct pt2_value *v = *at = IR_NEW(p->ctx, struct pt2_value);
     v->name = key;
     v->scope = s;
     return v;
@@ -50,7 +31,8 @@ struct pt2_value *pt2_bind(struct pt2 *p, const char *name)
 /* A graph sees its own names only: what it takes from outside are its operands. */
 struct pt2_value *pt2_lookup(struct pt2 *p, const char *name)
 {
-    return p->at.scope->slots[slot_of(p->at.scope, ir_intern(p->ctx, name))];
+    void **v = ir_map_find(&p->at.scope->values, ir_map_key(ir_intern(p->ctx, name)));
+    return v ? *v : NULL;
 }
 
 const char *pt2_name_of(json_t *argument)

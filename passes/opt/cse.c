@@ -3,22 +3,17 @@
  * cse: a node that computes what an earlier node computes is replaced by it. Nodes in regions see those of the blocks
  * around them. Effects, regions and nodes that define symbols are left alone.
  */
+#include "ir/map.h"
 #include "passes/pass.h"
 #include "passes/util_int.h"
 #include "base/mutant.h"
 
 bool pass_cse_run(struct pass_run *r);
 
-/* A chained table; an entry leaves when its block ends. */
+/* Nodes of the same hash, the latest first; an entry leaves when its block ends. */
 struct entry {
     struct ir_node *node;
-    uint64_t hash;
     struct entry *next;
-};
-struct table {
-    struct ir_ctx *ctx;
-    struct entry **bucket;
-    uint64_t mask;
 };
 
 static uint64_t hash_node(const struct ir_node *n)
@@ -49,51 +44,46 @@ static bool shareable(const struct ir_node *n)
            !(ir_op_info(n->op)->flags & (IR_F_EFFECT | IR_F_DEFINES_SYMS | IR_F_TERMINATOR | IR_F_REGIONS));
 }
 
-static struct ir_node *find(const struct table *t, const struct ir_node *n, uint64_t hash)
+static bool share_block(struct pass_run *r, struct ir_map *by_hash, struct ir_block *b)
 {
-    for (struct entry *e = t->bucket[hash & t->mask]; e; e = e->next)
-        if (e->hash == hash && same_meaning(e->node, n))
-            return e->node;
-    return NULL;
-}
-
-static bool share_block(struct pass_run *r, struct table *t, struct ir_block *b)
-{
+    struct ir_ctx *ctx = pass_ctx(r);
     VEC(uint64_t) added = {0};
     bool go_on = true;
 
     for (struct ir_node *n = b->first, *next; n && go_on; n = next) {
         next = n->next;
         for (int i = 0; i < n->nregions && go_on; i++)
-            go_on = share_block(r, t, n->regions[i]);
+            go_on = share_block(r, by_hash, n->regions[i]);
         if (!go_on || !MUTANT(82, shareable(n), true))
             continue;
         uint64_t hash = hash_node(n);
-        struct ir_node *earlier = find(t, n, hash);
+        void **same_hash = ir_map_add(ctx, by_hash, hash);
+        struct entry *earlier = *same_hash;
+        while (earlier && !same_meaning(earlier->node, n))
+            earlier = earlier->next;
         if (!earlier) {
-            struct entry *e = IR_NEW(t->ctx, struct entry);
-            *e = (struct entry){n, hash, t->bucket[hash & t->mask]};
-            t->bucket[hash & t->mask] = e;
-            VEC_PUSH(t->ctx, added, hash);
+            struct entry *e = IR_NEW(ctx, struct entry);
+            *e = (struct entry){n, *same_hash};
+            *same_hash = e;
+            VEC_PUSH(ctx, added, hash);
         } else if ((go_on = pass_changed(r))) {
             for (int i = 0; i < n->nout; i++)
-                ir_replace_uses(n->out[i], earlier->out[MUTANT(83, i, 0)]);
+                ir_replace_uses(n->out[i], earlier->node->out[MUTANT(83, i, 0)]);
             ir_remove(n);
         }
     }
-    for (int i = added.n - 1; i >= 0; i--)
-        t->bucket[added.at[i] & t->mask] = t->bucket[added.at[i] & t->mask]->next;
+    for (int i = 0; i < added.n; i++) {
+        void **same_hash = ir_map_find(by_hash, added.at[i]);
+        *same_hash = ((struct entry *)*same_hash)->next;
+    }
     return go_on;
 }
 
 bool pass_share_equal(struct pass_run *r)
 {
     for (struct ir_func *f = pass_module(r)->funcs; f; f = f->next) {
-        struct table t = {.ctx = pass_ctx(r), .mask = 63};
-        while (t.mask < f->nnodes)
-            t.mask = 2 * t.mask + 1;
-        t.bucket = IR_NEWN(t.ctx, t.mask + 1, struct entry *);
-        if (!share_block(r, &t, f->body))
+        struct ir_map by_hash = {0};
+        if (!share_block(r, &by_hash, f->body))
             break;
     }
     return true;

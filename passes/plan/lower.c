@@ -4,6 +4,7 @@
  * `share`, which keeps equal kernels once (kn_digest_kernel() tells). What they do is in the files that lower_int.h
  * lists.
  */
+#include "ir/map.h"
 #include "passes/lower_int.h"
 
 #include <string.h>
@@ -69,21 +70,11 @@ static ir_expr kernel_flops(struct ir_ctx *ctx, const struct kn_kernel *k)
     return total;
 }
 
-/* Kernels by digest: open addressing, and the order in which they came. */
+/* Kernels by digest, and in the order in which they came. */
 struct unique {
     VEC(struct kn_kernel *) kernels;
-    VEC(uint64_t) digests;
-    int *slot, nslots; /* 1 + number of a kernel; 0: free */
+    struct ir_map by_digest;
 };
-
-/* Where that digest has, or would have, its slot. */
-static int *slot_of(const struct unique *u, uint64_t digest)
-{
-    uint64_t i = digest & (uint64_t)(u->nslots - 1);
-    while (u->slot[i] && u->digests.at[u->slot[i] - 1] != digest)
-        i = (i + 1) & (uint64_t)(u->nslots - 1);
-    return &u->slot[i];
-}
 
 /* Names for messages, one a line. */
 static const char *in_a_line(struct ir_ctx *ctx, const char *name)
@@ -174,18 +165,15 @@ static void share_kernels(struct ir_ctx *ctx, struct kn_steps *steps, struct uni
         if (s->kind != TCC_STEP_LAUNCH)
             continue;
         s->checks = checks_of(ctx, s, silent);
-        uint64_t digest = kn_digest_kernel(s->kernel);
-        int *slot = slot_of(u, digest);
-        if (!*slot) {
-            struct kn_kernel *k = s->kernel;
+        void **same = ir_map_add(ctx, &u->by_digest, kn_digest_kernel(s->kernel));
+        if (!*same) {
+            struct kn_kernel *k = *same = s->kernel;
             k->id = u->kernels.n;
             k->name = kernel_name(ctx, k, k->id);
             k->flops = kernel_flops(ctx, k);
             VEC_PUSH(ctx, u->kernels, k);
-            VEC_PUSH(ctx, u->digests, digest);
-            *slot = u->kernels.n;
         }
-        s->kernel = u->kernels.at[*slot - 1];
+        s->kernel = *same;
     }
 }
 
@@ -391,14 +379,11 @@ bool pass_parallel_run(struct pass_run *r)
 bool pass_share_run(struct pass_run *r)
 {
     struct lw lw;
-    struct unique u = {.nslots = 64};
+    struct unique u = {0};
     if (!open_plan(&lw, r, "share"))
         return false;
     struct kn_program *p = lw.prog;
     lw_drop_dead_buffers(&lw, p);
-    while (u.nslots < 2 * p->nkernels)
-        u.nslots *= 2;
-    u.slot = IR_NEWN(lw.ctx, u.nslots, int);
     for (int e = 0; e < p->nentries; e++)
         share_kernels(lw.ctx, &p->entries[e].steps, &u, lw.machine && lw.machine->silent);
     VEC_GIVE(u.kernels, p->kernels, p->nkernels);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The graph of an ONNX file, as far as quantising needs it: nodes with the values that they read and write, constants,
  * and what subgraphs read of the values outside. */
+#include "ir/map.h"
 #include "tools/quant/quant_int.h"
 
 #include <stdlib.h>
@@ -24,40 +25,25 @@ const char *quant_text(struct quant *q, const struct wire_record *r)
 
 /* -- Values ---------------------------------------------------------------------------------------------------- */
 
-/* A table of names' pointers, which interning makes equal for equal names. */
-struct names {
-    int room, *at;
-};
-
-static int *slot_of(const struct quant *q, const struct names *t, const char *name)
-{
-    uint64_t h = (uint64_t)(uintptr_t)name * UINT64_C(0x9e3779b97f4a7c15);
-    int i = (int)(h >> 32) & (t->room - 1);
-
-    while (t->at[i] && q->values[t->at[i] - 1].name != name)
-        i = (i + 1) & (t->room - 1);
-    return &t->at[i];
-}
-
 /* The value of that name; -1: "". There is room. */
-static int value_of(struct quant *q, struct names *t, const char *name)
+static int value_of(struct quant *q, struct ir_map *t, const char *name)
 {
     if (!*name)
         return -1;
-    int *slot = slot_of(q, t, name);
-    if (!*slot) {
-        q->values[q->nvalues] = (struct quant_value){.name = name, .producer = -1, .tensor = -1};
-        *slot = ++q->nvalues;
+    void **at = ir_map_add(q->ctx, t, ir_map_key(name));
+    if (!*at) {
+        *at = &q->values[q->nvalues++];
+        *(struct quant_value *)*at = (struct quant_value){.name = name, .producer = -1, .tensor = -1};
     }
-    return *slot - 1;
+    return (int)((struct quant_value *)*at - q->values);
 }
 
 /* -- Reading ---------------------------------------------------------------------------------------------------- */
 
 /* Names that nodes of a subgraph read, and what it returns: those of values outside become captured. */
-static bool note_captured(struct quant *q, struct names *t, const struct wire_record *graph, int depth);
+static bool note_captured(struct quant *q, struct ir_map *t, const struct wire_record *graph, int depth);
 
-static bool captured_by_attribute(struct quant *q, struct names *t, const struct wire_record *attribute, int depth)
+static bool captured_by_attribute(struct quant *q, struct ir_map *t, const struct wire_record *attribute, int depth)
 {
     struct wire_record r = {0};
 
@@ -69,14 +55,14 @@ static bool captured_by_attribute(struct quant *q, struct names *t, const struct
     return wire_whole(&r);
 }
 
-static void capture(struct quant *q, struct names *t, const struct wire_record *name)
+static void capture(struct quant *q, struct ir_map *t, const struct wire_record *name)
 {
-    int *slot = slot_of(q, t, quant_text(q, name));
-    if (*slot)
-        q->values[*slot - 1].captured = true;
+    void **at = ir_map_find(t, ir_map_key(quant_text(q, name)));
+    if (at)
+        ((struct quant_value *)*at)->captured = true;
 }
 
-static bool captured_by_node(struct quant *q, struct names *t, const struct wire_record *node, bool reads, int depth)
+static bool captured_by_node(struct quant *q, struct ir_map *t, const struct wire_record *node, bool reads, int depth)
 {
     struct wire_record r = {0};
 
@@ -89,7 +75,7 @@ static bool captured_by_node(struct quant *q, struct names *t, const struct wire
     return wire_whole(&r);
 }
 
-static bool captured_by_output(struct quant *q, struct names *t, const struct wire_record *info)
+static bool captured_by_output(struct quant *q, struct ir_map *t, const struct wire_record *info)
 {
     struct wire_record r = {0};
 
@@ -100,7 +86,7 @@ static bool captured_by_output(struct quant *q, struct names *t, const struct wi
     return wire_whole(&r);
 }
 
-static bool note_captured(struct quant *q, struct names *t, const struct wire_record *graph, int depth)
+static bool note_captured(struct quant *q, struct ir_map *t, const struct wire_record *graph, int depth)
 {
     struct wire_record r = {0};
 
@@ -132,7 +118,7 @@ static bool read_constant(const struct quant_node *n, struct onnx_tensor *t)
     return false;
 }
 
-static bool read_node(struct quant *q, struct names *t, const struct wire_record *record)
+static bool read_node(struct quant *q, struct ir_map *t, const struct wire_record *record)
 {
     struct quant_node *n = &q->nodes[q->nnodes];
     const unsigned char *at = record->payload;
@@ -167,7 +153,7 @@ static bool read_node(struct quant *q, struct names *t, const struct wire_record
     return true;
 }
 
-static bool read_value(struct quant *q, struct names *t, const struct wire_record *info, bool input)
+static bool read_value(struct quant *q, struct ir_map *t, const struct wire_record *info, bool input)
 {
     struct wire_record r = {0};
 
@@ -179,7 +165,7 @@ static bool read_value(struct quant *q, struct names *t, const struct wire_recor
     return wire_whole(&r);
 }
 
-static bool read_initialiser(struct quant *q, struct names *t, const struct wire_record *record)
+static bool read_initialiser(struct quant *q, struct ir_map *t, const struct wire_record *record)
 {
     struct onnx_tensor *x = &q->tensors[q->ntensors];
 
@@ -192,7 +178,7 @@ static bool read_initialiser(struct quant *q, struct names *t, const struct wire
     return true;
 }
 
-static bool read_item(struct quant *q, struct names *t, const struct wire_record *r)
+static bool read_item(struct quant *q, struct ir_map *t, const struct wire_record *r)
 {
     if (r->wire != WIRE_BYTES)
         return true;
@@ -281,7 +267,7 @@ int quant_open(struct quant *q)
 {
     char error[ERROR_SIZE];
     int64_t nodes, tensors, names;
-    struct names t = {.room = 16};
+    struct ir_map t = {0};
     struct wire_record r;
 
     q->file = data_map(q->path, error);
@@ -292,9 +278,6 @@ int quant_open(struct quant *q)
         return code;
     if (!read_opsets(q) || !count(q, &nodes, &tensors, &names) || names > 1 << 28)
         return malformed(q);
-    while (t.room < 2 * names)
-        t.room *= 2;
-    t.at = IR_NEWN(q->ctx, t.room, int);
     q->nodes = IR_NEWN(q->ctx, nodes + 1, struct quant_node);
     q->tensors = IR_NEWN(q->ctx, tensors + 1, struct onnx_tensor);
     q->turned = IR_NEWN(q->ctx, tensors + 1, bool);
