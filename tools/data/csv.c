@@ -19,6 +19,7 @@
  */
 #include "tools/data/csv_int.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -221,6 +222,19 @@ static int column_at(const struct csv_column *c, int64_t i)
     return c->at;
 }
 
+/* Its name, in messages. */
+static const char *shown_name(const struct csv_table *t, const struct csv_column *c, int64_t i)
+{
+    return t->names[column_at(c, i)].at;
+}
+
+static int shown_length(const struct csv_table *t, const struct csv_column *c, int64_t i)
+{
+    size_t n = t->names[column_at(c, i)].n;
+
+    return (int)(n < 40 ? n : 40);
+}
+
 static void put_number(struct rows *r, int64_t i, uint32_t v)
 {
     if (r->dtype == TCC_F32)
@@ -281,12 +295,13 @@ static bool read_row(struct csv_table *t, int n, const struct csv_column *c, str
         double d = r->row[i];
         if (r->dtype == TCC_F32) {
             ((float *)r->values)[at + i] = (float)d;
-            continue;
+            if (isfinite((float)d))
+                continue;
+            snprintf(why, room, "column '%.*s': %g is no finite float32", shown_length(t, c, i), shown_name(t, c, i), d);
+            return false;
         }
         if (!(fabs(d) < 9e15) || d != (double)(int64_t)d) {
-            snprintf(why, room, "column '%.*s': %g is no whole number",
-                     (int)(t->names[column_at(c, i)].n < 40 ? t->names[column_at(c, i)].n : 40),
-                     t->names[column_at(c, i)].at, d);
+            snprintf(why, room, "column '%.*s': %g is no whole number", shown_length(t, c, i), shown_name(t, c, i), d);
             return false;
         }
         ((int64_t *)r->values)[at + i] = (int64_t)d;
@@ -356,6 +371,22 @@ static bool name_columns(struct csv_table *t)
     return t->names && to;
 }
 
+/* Where delimiter= says none: a comma, of .tsv a tab; where the first line has no comma outside of quotes, but a
+ * semicolon or a tab, as programs of languages with decimal commas write tables, that one. */
+static char usual_delimiter(const struct csv_table *t, size_t n)
+{
+    const char *end = memchr(t->at, '\n', (size_t)(t->end - t->at));
+    bool quoted = false, seen[UCHAR_MAX + 1] = {false};
+
+    if (n > 4 && strstr(t->q->path + n - 4, "tsv"))
+        return '\t';
+    for (const char *s = t->at; s < (end ? end : t->end); s++) {
+        quoted ^= *s == '"';
+        seen[(unsigned char)*s] |= !quoted;
+    }
+    return seen[','] ? ',' : seen[';'] ? ';' : seen['\t'] ? '\t' : ',';
+}
+
 static bool open_table(struct csv_table *t, char *error)
 {
     const char *d = t->q->o->delimiter;
@@ -378,7 +409,7 @@ static bool open_table(struct csv_table *t, char *error)
             t->names[0] = (struct csv_span){name, strlen(name), false};
         return t->names || csv_no_memory(error);
     }
-    t->delimiter = d ? (!strcmp(d, "tab") ? '\t' : *d) : n > 4 && strstr(t->q->path + n - 4, "tsv") ? '\t' : ',';
+    t->delimiter = !d ? usual_delimiter(t, n) : !strcmp(d, "tab") ? '\t' : *d;
     if (d && strcmp(d, "tab") && d[1])
         return put_error(error, "%s: delimiter=%s: expected one character, or tab", t->q->path, d);
     if (!csv_read_line(t, &line, error)) {

@@ -15,9 +15,18 @@
 
 /* -- Reading ------------------------------------------------------------------------------------------ */
 
-static struct data_request request_of(const struct data_set *set, const struct data_words *w, int i, bool named,
-                                      struct data_options *own)
+/* All of --data. */
+struct data_arguments {
+    int n;
+    struct data_words *at;
+};
+
+/* Argument k, for input i. */
+static struct data_request request_of(const struct data_set *set, const struct data_arguments *a, int k, int i,
+                                      bool named, struct data_options *own)
 {
+    const struct data_words *w = &a->at[k];
+
     *own = w->o;
     own->axis = set->axes[i];
     own->table = data_table_of(set->tables, set->inputs[i].name);
@@ -27,7 +36,9 @@ static struct data_request request_of(const struct data_set *set, const struct d
                                  .info = &set->inputs[i],
                                  .named = named,
                                  .ninputs = set->n,
-                                 .inputs = set->inputs};
+                                 .inputs = set->inputs,
+                                 .words = a->at,
+                                 .nwords = a->n};
 }
 
 static bool has_data(const struct data_array *a)
@@ -35,11 +46,13 @@ static bool has_data(const struct data_array *a)
     return a->file || a->source;
 }
 
-/* NAME=FILE: input i. */
-static int read_named(const struct options *o, struct data_set *set, int i, const struct data_words *w,
+/* Argument k, NAME=FILE. */
+static int read_named(const struct options *o, struct data_set *set, const struct data_arguments *all, int k,
                       const char *given)
 {
+    const struct data_words *w = &all->at[k];
     const struct data_options *d = &w->o;
+    int i = w->input;
     char error[ERROR_SIZE];
     struct data_options own;
     bool found;
@@ -49,25 +62,23 @@ static int read_named(const struct options *o, struct data_set *set, int i, cons
     if ((d->scaled || d->means.n || d->stds.n) && !tcc_is_float((enum tcc_dtype)set->inputs[i].dtype))
         return usage_error(o, "%s: scale=, mean= and std= require an input of floats; '%s' is of %s", given,
                            set->inputs[i].name, tcc_dtype_name((enum tcc_dtype)set->inputs[i].dtype));
-    struct data_request q = request_of(set, w, i, true, &own);
+    struct data_request q = request_of(set, all, k, i, true, &own);
     if (!own.table)
         return tool_error(o, EXIT_ENVIRONMENT, "no memory");
     return data_read(&q, w->reader, &set->arrays[i], &found, error) ? EXIT_FINE : tool_error(o, q.code, "%s", error);
 }
 
 /* FILE: every input that it has something for. The options are for all of them, those of floats for floats. */
-static int read_archive(const struct options *o, struct data_set *set, const struct data_words *w,
-                        const struct data_words *all, int n)
+static int read_archive(const struct options *o, struct data_set *set, const struct data_arguments *all, int k)
 {
+    const struct data_words *w = &all->at[k];
     int code = EXIT_FINE;
 
     for (int i = 0; i < set->n && code == EXIT_FINE; i++) {
         char error[ERROR_SIZE];
         struct data_options own;
-        struct data_request q = request_of(set, w, i, false, &own);
+        struct data_request q = request_of(set, all, k, i, false, &own);
         bool found;
-        q.words = all;
-        q.nwords = n;
         if (!own.table)
             return tool_error(o, EXIT_ENVIRONMENT, "no memory");
         if (!tcc_is_float((enum tcc_dtype)set->inputs[i].dtype)) {
@@ -115,11 +126,10 @@ static int find_reader(const struct options *o, const struct data_words *w, int 
     return reader;
 }
 
-/* Argument k of n. */
-static int read_words(const struct options *o, struct data_set *set, const struct data_words *all, int n, int k,
+static int read_words(const struct options *o, struct data_set *set, const struct data_arguments *all, int k,
                       const char *given)
 {
-    const struct data_words *w = &all[k];
+    const struct data_words *w = &all->at[k];
     int code, reader = find_reader(o, w, &code);
 
     if (code == EXIT_FINE)
@@ -129,7 +139,7 @@ static int read_words(const struct options *o, struct data_set *set, const struc
     if (w->input < 0 && !data_reader_feeds_all(reader))
         return tool_error(o, EXIT_DATA, "%s: not an archive that may feed all inputs; say which one it is for: NAME=%s",
                           w->path, w->path);
-    return w->input < 0 ? read_archive(o, set, w, all, n) : read_named(o, set, w->input, w, given);
+    return w->input < 0 ? read_archive(o, set, all, k) : read_named(o, set, all, k, given);
 }
 
 /* -- Checks --------------------------------------------------------------------------------------------- */
@@ -263,11 +273,11 @@ int data_set_open(const struct options *o, enum option_id id, const struct tccrt
         .n = n, .inputs = inputs, .axes = axes, .tables = tables, .arrays = calloc((size_t)n + 1, sizeof *set->arrays)};
     if (!set->arrays)
         return tool_error(o, EXIT_ENVIRONMENT, "no memory");
-    struct data_words *words;
-    int nwords = o->given[id].n, code = data_words_all(o, id, inputs, n, &words);
-    for (int k = 0; k < nwords && code == EXIT_FINE; k++)
-        code = read_words(o, set, words, nwords, k, o->given[id].at[k]);
-    data_words_free(words, nwords);
+    struct data_arguments all = {.n = o->given[id].n};
+    int code = data_words_all(o, id, inputs, n, &all.at);
+    for (int k = 0; k < all.n && code == EXIT_FINE; k++)
+        code = read_words(o, set, &all, k, o->given[id].at[k]);
+    data_words_free(all.at, all.n);
     for (int i = 0; i < n && code == EXIT_FINE; i++)
         code = check_array(o, set, i);
     return code == EXIT_FINE ? check_samples(o, set) : code;

@@ -88,7 +88,8 @@ static int refuse(struct peek *p, const char *what)
 {
     if (p->code != EXIT_FINE)
         return p->code;
-    if (!strncmp(p->error, "cannot open '", 13))
+    /* of the file, or of a row, not of its form */
+    if (!strncmp(p->error, "cannot open '", 13) || strstr(p->error, ": line ") || strstr(p->error, ": no column '"))
         return tool_error(p->o, EXIT_DATA, "--data: %s", p->error);
     return tool_error(p->o, EXIT_DATA, "--net: --data has no %s%s%s", what, *p->error ? ": " : "", p->error);
 }
