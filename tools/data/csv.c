@@ -297,7 +297,8 @@ static bool read_row(struct csv_table *t, int n, const struct csv_column *c, str
             ((float *)r->values)[at + i] = (float)d;
             if (isfinite((float)d))
                 continue;
-            snprintf(why, room, "column '%.*s': %g is no finite float32", shown_length(t, c, i), shown_name(t, c, i), d);
+            snprintf(why, room, "column '%.*s': %g is no finite float32", shown_length(t, c, i), shown_name(t, c, i),
+                     d);
             return false;
         }
         if (!(fabs(d) < 9e15) || d != (double)(int64_t)d) {
