@@ -140,17 +140,20 @@ INFER(conv)
 INFER(winograd)
 {
     ir_type x = infer_tensor(ctx, n, 0), u = infer_tensor(ctx, n, 1);
-    const struct ir_attr *shape = x ? infer_list(ctx, n, IR_ATTR_shape, 2) : NULL;
-    struct ir_winograd w;
-    if (!x || !u || !shape || !infer_list(ctx, n, IR_ATTR_before, 2))
+    struct ir_winograd w[2];
+    int axes = x ? x->rank - 2 : 0;
+    if (!x || !u)
         return false;
-    if (x->rank != 4 || u->rank != 3 || !ir_winograd_of(n, 0, &w) || !infer_merge(ctx, x->dim[1], u->dim[1]))
+    if (u->rank != 3 || !ir_winograd_of(n, 0, w) || !infer_merge(ctx, x->dim[1], u->dim[1]))
         return infer_fail(ctx, n, "%s does not fit transformed weights %s", ir_type_text(ctx, x), ir_type_text(ctx, u));
     for (int i = 1; i < 3; i++)
         if (!ir_is_value(ir_mod(ctx, u->dim[i], ir_const(ctx, IR_WINOGRAD_BLOCK)), 0))
             return infer_fail(ctx, n, "%s: channels must be multiples of %d", ir_type_text(ctx, u), IR_WINOGRAD_BLOCK);
-    ir_expr dims[4] = {x->dim[0], u->dim[2], shape->exprs[0], shape->exprs[1]};
-    return check_bias(ctx, n, dims[1]) && infer_set(ctx, n, 0, x->dtype, 4, dims);
+    const struct ir_attr *shape = infer_list(ctx, n, IR_ATTR_shape, axes);
+    if (!shape || !infer_list(ctx, n, IR_ATTR_before, axes))
+        return false;
+    ir_expr dims[4] = {x->dim[0], u->dim[2], shape->exprs[0], shape->exprs[axes - 1]};
+    return check_bias(ctx, n, dims[1]) && infer_set(ctx, n, 0, x->dtype, x->rank, dims);
 }
 
 INFER(conv_transpose)

@@ -2,7 +2,7 @@
 /* winograd.c - which forms of Winograd's minimal filtering there are, and their weights. */
 #include "ir/winograd.h"
 
-const double ir_winograd_at[IR_WINOGRAD_POINTS - 1] = {0, 1, -1, 2, -2};
+const double ir_winograd_at[IR_WINOGRAD_POINTS - 1] = {0, 1, -1, 2, -2, 0.5, -0.5};
 
 struct ir_winograd_phase ir_winograd_phase(const struct ir_winograd *w, int phase)
 {
@@ -15,35 +15,64 @@ struct ir_winograd_phase ir_winograd_phase(const struct ir_winograd *w, int phas
     return p;
 }
 
-static bool make(int taps, int stride, int results, struct ir_winograd *w)
+int ir_winograd_points(const struct ir_winograd w[2])
 {
-    if (taps > IR_WINOGRAD_MOST || taps <= stride || stride < 1 || results < 2 || results > IR_WINOGRAD_MOST)
-        return false; /* as many steps as taps: nothing is shared */
-    *w = (struct ir_winograd){taps, stride, results, stride * (results - 1) + taps};
-    return w->points <= IR_WINOGRAD_MOST && ir_winograd_phase(w, 0).points <= IR_WINOGRAD_POINTS;
+    return w[0].points * w[1].points;
 }
 
-/* The one number in that list of two; 0: there is none. */
-static int both(const struct ir_attr *a)
+int ir_winograd_results(const struct ir_winograd w[2])
 {
-    return !a ? 1 : a->n == 2 && a->ints[0] == a->ints[1] && a->ints[0] <= IR_WINOGRAD_MOST ? (int)a->ints[0] : 0;
+    return w[0].results * w[1].results;
 }
 
-bool ir_winograd_of(const struct ir_node *n, int results, struct ir_winograd *w)
+/* That element of a list that a node may have; 1: it has none. */
+static int64_t listed(const struct ir_node *n, enum ir_attr_key key, int i)
 {
-    ir_type t = n->nin > 1 ? n->in[1].value->type : NULL;
-    int stride = both(ir_attr(n, IR_ATTR_strides)), taps = 0;
-    if (t && n->op == IR_winograd) {
-        taps = both(ir_attr(n, IR_ATTR_kernel));
-        for (int m = 2; m <= IR_WINOGRAD_MOST; m++)
-            if (make(taps, stride, m, w) && ir_is_value(t->dim[0], w->points * w->points))
-                return true;
+    const struct ir_attr *a = ir_attr(n, key);
+    return !a ? 1 : i < a->n ? a->ints[i] : 0;
+}
+
+/* The form along an axis; each of its phases has at most so many points. Steps and dilation both: none. */
+static bool make(const struct ir_node *n, int axis, int64_t taps, int results, int most, struct ir_winograd *w)
+{
+    int64_t stride = listed(n, IR_ATTR_strides, axis), dilation = listed(n, IR_ATTR_dilations, axis);
+    enum { FAR = 1 << 16 };
+    if (taps < 1 || taps > IR_WINOGRAD_MOST || stride < 1 || stride > FAR || dilation < 1 || dilation > FAR)
         return false;
+    if (taps == 1) {
+        *w = (struct ir_winograd){1, (int)stride, 1, 1, 1};
+        return true;
     }
-    if (!t || n->op != IR_conv || t->rank != 4 || t->dim[2] != t->dim[3] || both(ir_attr(n, IR_ATTR_dilations)) != 1)
+    if (taps <= stride || (stride > 1 && dilation > 1) || results < 2 || results > IR_WINOGRAD_MOST)
+        return false; /* as many steps as taps: nothing is shared */
+    *w = (struct ir_winograd){(int)taps, (int)stride, (int)dilation, results, 0};
+    w->points = w->stride * (results - 1) + w->taps;
+    return w->points <= IR_WINOGRAD_MOST && ir_winograd_phase(w, 0).points <= most;
+}
+
+static bool make_both(const struct ir_node *n, const int64_t taps[2], int axes, int results, struct ir_winograd w[2])
+{
+    int most = taps[0] > 1 && taps[1] > 1 ? IR_WINOGRAD_OF_TWO : IR_WINOGRAD_POINTS;
+    w[0] = (struct ir_winograd){1, 1, 1, 1, 1};
+    return (taps[0] > 1 || taps[1] > 1) && (axes == 1 || make(n, 0, taps[0], results, most, &w[0])) &&
+           make(n, axes - 1, taps[1], results, most, &w[1]);
+}
+
+bool ir_winograd_of(const struct ir_node *n, int results, struct ir_winograd w[2])
+{
+    ir_type x = n->nin > 1 ? n->in[0].value->type : NULL, t = x ? n->in[1].value->type : NULL;
+    int axes = x ? x->rank - 2 : 0;
+    int64_t taps[2] = {1, 1};
+    if (axes < 1 || axes > 2 || (n->op != IR_winograd && n->op != IR_conv))
         return false;
-    int64_t size = ir_const_or(t->dim[2], 0);
-    return size <= IR_WINOGRAD_MOST && make((int)size, stride, results, w);
+    for (int i = 0; i < axes; i++)
+        taps[2 - axes + i] = n->op == IR_conv ? ir_const_or(t->dim[2 + i], 0) : listed(n, IR_ATTR_kernel, i);
+    if (n->op == IR_conv)
+        return make_both(n, taps, axes, results, w);
+    for (int m = 2; m <= IR_WINOGRAD_MOST; m++)
+        if (make_both(n, taps, axes, m, w) && ir_is_value(t->dim[0], ir_winograd_points(w)))
+            return true;
+    return false;
 }
 
 double ir_winograd_weight(const struct ir_winograd *w, int point, int tap)

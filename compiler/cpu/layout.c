@@ -189,7 +189,7 @@ static bool bytes_product(const struct pass_machine *m, const struct ir_node *n)
 bool cpu_bytes_cost(const struct pass_machine *m, const struct ir_node *n, double *bytes, double *floats)
 {
     const struct cpu_machine *cpu = (const struct cpu_machine *)m;
-    struct ir_winograd form;
+    struct ir_winograd form[2];
     double lanes = (double)cpu->emit.vector_bytes / 4, gain = cpu->multiplies_bytes ? 3.3 : 1.55;
     if ((n->op != IR_conv && n->op != IR_matmul) || !bytes_product(m, n))
         return false;
@@ -197,7 +197,7 @@ bool cpu_bytes_cost(const struct pass_machine *m, const struct ir_node *n, doubl
     if (n->op == IR_conv && ir_get_i(n, IR_ATTR_groups, 1) > 1 && dim_of(n, 1, 1) == 1)
         gain = cpu->multiplies_bytes ? 1.4 : 0.9;
     *bytes = direct / gain + results * 12 / 4;
-    *floats = (ir_winograd_of(n, 2, &form) ? cpu_winograd_cycles(m, n) : direct) + results * 3 / 4;
+    *floats = (ir_winograd_of(n, 2, form) ? cpu_winograd_cycles(m, n) : direct) + results * 3 / 4;
     return true;
 }
 
@@ -357,7 +357,7 @@ kn_layout cpu_layout(const struct pass_machine *m, struct ir_ctx *ctx, const str
                    ? conv_layout(m, ctx, n, operand)
                    : NULL;
     case IR_winograd:
-        return operand == 1 ? transformed_layout(ctx) : operand < 1 ? kn_layout_blocked(ctx, 4, 1, BLOCK) : NULL;
+        return operand == 1 ? transformed_layout(ctx) : operand < 1 ? kn_layout_blocked(ctx, t->rank, 1, BLOCK) : NULL;
     case IR_conv_grad_weight: return in_f32(t->dtype) ? grad_weight_layout(m, ctx, n, operand) : NULL;
     case IR_max_pool:
     case IR_avg_pool:

@@ -2,12 +2,12 @@
 /*
  * winograd.c - convolutions by Winograd's algorithm: kernels that passes/kernel/winograd.c makes.
  *
- * A tile of the launch is some of the tiles (2 x 2 to 4 x 4 results) of one image, all their channels or some blocks of
- * output channels:
+ * A tile of the launch is some of the tiles (2 x 2 to 4 x 4 results, 2 to 7 along one axis) of one image, all their
+ * channels or some blocks of output channels:
  *
  *     for tiles, input blocks:  v[tile][frequency][channel] = transform      lanes are channels
  *     for panels of 32 output channels:
- *       for 16 to 121 frequencies, blocks of mr tiles:  m[half][tile][frequency][16] = v u      register tiles, as in
+ *       for 3 to 121 frequencies, blocks of mr tiles:  m[half][tile][frequency][16] = v u      register tiles, as in
  *       contract_micro.c for halves, tiles:  transform back, epilogue, store
  *
  * The stages' bodies are emitted as they stand, with their row buffers moved to the tile's place. As many tiles are
@@ -60,6 +60,19 @@ static int by_lane(const struct cpu_machine *m)
 
 /* -- What pays ------------------------------------------------------------------------------------------ */
 
+/* A size of a result that is not known: a sequence has as many elements as a small image. */
+static int64_t size_of(ir_type y, int axis)
+{
+    enum { SEQUENCE = 256 };
+    return ir_const_or(y->dim[axis], y->rank == 3 ? SEQUENCE : CPU_IMAGE_GUESS);
+}
+
+/* Of a point and a vector of channels, there and back. */
+static double transform_cycles(const struct ir_winograd w[2])
+{
+    return w[0].points == 1 || w[1].points == 1 ? 4 : ir_winograd_points(w) > 16 ? 5.8 : 5;
+}
+
 /* Cycles of a convolution by tiles of that form, or directly (NULL): products at two vectors a cycle while weights come
  * at four bytes a cycle (a layer alone gets eight, with which densenet121 took larger tiles, a fifth more room, and was
  * no faster), and such as the second cache does not hold are waited for in part; and what the transforms of a vector of
@@ -67,16 +80,19 @@ static int by_lane(const struct cpu_machine *m)
 static double cost(const struct pass_machine *m, const struct ir_node *n, const struct ir_winograd *w)
 {
     ir_type x = n->in[0].value->type, u = n->in[1].value->type, y = n->out[0]->type;
-    int results = w ? w->results : 1;
-    int64_t images = ir_const_or(x->dim[0], 1), c = ir_const_or(u->dim[1], 0), o = ir_const_or(y->dim[1], 0);
-    int64_t down = (ir_const_or(y->dim[2], CPU_IMAGE_GUESS) + results - 1) / results,
-            across = (ir_const_or(y->dim[3], CPU_IMAGE_GUESS) + results - 1) / results,
-            points = w ? (int64_t)w->points * w->points : ir_const_or(u->dim[2], 1) * ir_const_or(u->dim[3], 1);
+    int64_t images = ir_const_or(x->dim[0], 1), c = ir_const_or(u->dim[1], 0), o = ir_const_or(y->dim[1], 0),
+            points = w ? ir_winograd_points(w) : 1, count = images;
+    for (int i = 2; i < y->rank; i++) {
+        const struct ir_winograd *along = w ? &w[i + 2 - y->rank] : NULL;
+        int64_t each = along ? along->results * along->dilation : 1;
+        count *= (size_of(y, i) + each - 1) / each * (along ? along->dilation : 1);
+        points *= w ? 1 : ir_const_or(u->dim[i], 1);
+    }
     const struct cpu_machine *cpu = (const struct cpu_machine *)m;
-    double vector = (double)cpu->emit.vector_bytes / 4, tiles = (double)(images * down * across);
+    double vector = (double)cpu->emit.vector_bytes / 4, tiles = (double)count;
     double pairs = (double)points * (double)c * (double)o, products = pairs * tiles / (2 * vector),
            fetch = pairs * (double)images, waits = pairs * 4 > (double)cpu->l2 ? pairs / 4 : 0,
-           transforms = w ? (points > 16 ? 5.8 : 5) * (double)points : 0;
+           transforms = w ? transform_cycles(w) * ir_winograd_points(w) : 0;
     /* Weights that change are transformed in each run: written, put into panels. */
     double weights = w && !ir_const_of(n->in[1].value) ? 3 * pairs / vector : 0;
     c *= ir_get_i(n, IR_ATTR_groups, 1);
@@ -97,14 +113,15 @@ static double gain_of(const struct pass_machine *m, enum tcc_dtype d)
  */
 static double chosen(const struct pass_machine *m, const struct ir_node *n, int *results)
 {
-    struct ir_winograd w;
+    enum { MOST_OF_TWO = 4 }; /* along either of two axes */
+    struct ir_winograd w[2];
     double direct = cost(m, n, NULL) / gain_of(m, (enum tcc_dtype)n->in[0].value->type->dtype), least = direct,
            two = direct;
     *results = 0;
-    for (int i = 2; i <= 4; i++) {
-        if (!ir_winograd_of(n, i, &w))
+    for (int i = 2; i < IR_WINOGRAD_POINTS; i++) {
+        if (!ir_winograd_of(n, i, w) || (i > MOST_OF_TWO && w[0].taps > 1 && w[1].taps > 1))
             continue;
-        double cycles = cost(m, n, &w), most = w.stride > 1 ? 0.6 : 0.8;
+        double cycles = cost(m, n, w), most = w[0].stride > 1 || w[1].stride > 1 ? 0.6 : 0.8;
         two = i == 2 ? cycles : two;
         if (cycles >= least || cycles >= most * direct || (i > 2 && cycles >= 0.9 * two))
             continue;
@@ -117,14 +134,16 @@ static double chosen(const struct pass_machine *m, const struct ir_node *n, int 
 int cpu_winograd(const struct pass_machine *m, const struct ir_node *n)
 {
     enum { MOST_GROUPS = 4 }; /* kernels, for each of which threads meet */
-    struct ir_winograd w;
+    struct ir_winograd w[2];
     ir_type x = n->in[0].value->type, y = n->out[0]->type;
     int64_t groups = ir_get_i(n, IR_ATTR_groups, 1), each = BLOCK * groups;
     int64_t c = ir_const_or(x->dim[1], 0), o = ir_const_or(y->dim[1], 0);
     int results;
-    if (!ir_winograd_of(n, 2, &w) || groups > MOST_GROUPS || c < each || o < each || c % each || o % each ||
-        ir_const_or(y->dim[2], CPU_IMAGE_GUESS) < 4 || ir_const_or(y->dim[3], CPU_IMAGE_GUESS) < 4)
+    if (!ir_winograd_of(n, 2, w) || groups > MOST_GROUPS || c < each || o < each || c % each || o % each)
         return 0;
+    for (int i = 2; i < y->rank; i++)
+        if (w[i + 2 - y->rank].taps > 1 && size_of(y, i) < 4)
+            return 0;
     chosen(m, n, &results);
     return results;
 }

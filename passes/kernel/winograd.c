@@ -2,7 +2,8 @@
 /*
  * winograd.c - a convolution by Winograd's algorithm (ir/winograd.h). By F(4x4, 3x3) a tile of 4 x 4 results takes 6 x
  * 6 elements of each input channel, transformed; 36 products with transformed weights, summed over the channels; and a
- * transform back. With tiles of 2 x 2 results these are 4 x 4 elements and 16 products.
+ * transform back. With tiles of 2 x 2 results these are 4 x 4 elements and 16 products. Along one axis, F(4, 5) are 8
+ * elements and 8 products of 4 results.
  *
  *   outer n, t (of the image's tiles, row by row), ob, ol (channel ob * 16 + ol); inner ib, il (channel ib * 16 + il),
  *   z < 36
@@ -17,6 +18,7 @@
 #include <string.h>
 
 enum { BLOCK = IR_WINOGRAD_BLOCK, MOST = IR_WINOGRAD_MOST, POINTS = IR_WINOGRAD_POINTS };
+enum { ELEMENTS = IR_WINOGRAD_ELEMENTS };
 
 static int scalar(struct kb *k, int stage, enum ir_op op, int a, int b)
 {
@@ -87,6 +89,8 @@ static void at_points(struct kb *k, int s, int points, const int *x, int *out)
 static void transform_in(struct kb *k, int s, const struct ir_winograd *w, int *x, int step)
 {
     int element[MOST], out[MOST];
+    if (w->taps == 1)
+        return;
     for (int phase = 0; phase < w->stride; phase++) {
         struct ir_winograd_phase p = ir_winograd_phase(w, phase);
         for (int i = 0; i < p.points; i++)
@@ -128,6 +132,8 @@ static int add_points(struct kb *k, int s, const struct ir_winograd_phase *p, in
 static void transform_out(struct kb *k, int s, const struct ir_winograd *w, int *m, int step)
 {
     int product[MOST], out[MOST];
+    if (w->taps == 1)
+        return;
     for (int i = 0; i < w->points; i++)
         product[i] = m[i * step];
     for (int phase = 0; phase < w->stride; phase++) {
@@ -177,34 +183,61 @@ static int temp_access(struct kb *k, int stage, int operand, ir_expr z, ir_expr 
 
 struct tile {
     const struct ir_node *n;
-    struct ir_winograd w;
-    ir_expr image, y, x, in, out, z; /* first row and column of the tile's results; channels; frequency */
+    struct ir_winograd w[2];
+    int axes;                            /* of the image; w[2 - axes] on */
+    ir_expr image, first[2], in, out, z; /* row and column of the tile's first result; channels; frequency */
     uint32_t in_dims, z_dim;
 };
 
-static void take_tile(struct kb *k, struct tile *t)
+/* Tiles along an axis. Of a dilation d, d tiles of neighbouring results lie among each other. */
+static ir_expr tiles_along(struct ir_ctx *ctx, const struct ir_winograd *w, ir_expr results)
+{
+    ir_expr across = ir_const(ctx, (int64_t)w->results * w->dilation);
+    return ir_mulc(ctx, ir_ceildiv(ctx, results, across), w->dilation);
+}
+
+static ir_expr first_result(struct ir_ctx *ctx, const struct ir_winograd *w, ir_expr tile)
+{
+    ir_expr among = ir_const(ctx, w->dilation);
+    ir_expr first = ir_mulc(ctx, ir_floordiv(ctx, tile, among), (int64_t)w->results * w->dilation);
+    return ir_add(ctx, first, ir_mod(ctx, tile, among));
+}
+
+/* Where an element lies, number i of the tile's, or a result: `idx` from 2 on, and that it is inside of dims. */
+static void place(struct kb *k, const struct tile *t, bool result, int i, const ir_expr *dims, ir_expr *idx,
+                  struct kn_guard *inside)
 {
     const struct ir_attr *before = ir_attr(t->n, IR_ATTR_before);
+    for (int axis = 0; axis < t->axes; axis++) {
+        const struct ir_winograd *w = &t->w[2 - t->axes + axis];
+        int across = result ? t->w[1].results : t->w[1].points, along = axis == t->axes - 1 ? i % across : i / across;
+        ir_expr from = t->first[2 - t->axes + axis];
+        if (!result)
+            from = ir_sub(k->ctx, ir_mulc(k->ctx, from, w->stride), before->exprs[axis]);
+        idx[2 + axis] = ir_addc(k->ctx, from, (int64_t)along * w->dilation);
+        inside[axis] = (struct kn_guard){idx[2 + axis], ir_const(k->ctx, 0), dims[2 + axis]};
+    }
+}
+
+static void take_tile(struct kb *k, struct tile *t)
+{
     struct ir_value *image = t->n->in[0].value;
-    ir_expr y = ir_sub(k->ctx, ir_mulc(k->ctx, t->y, t->w.stride), before->exprs[0]),
-            x = ir_sub(k->ctx, ir_mulc(k->ctx, t->x, t->w.stride), before->exprs[1]);
     struct kn_winograd *w = &k->roles.winograd;
-    int stage = w->take = kb_stage_new(k, 0), side = t->w.points, d[MOST * MOST];
+    int stage = w->take = kb_stage_new(k, 0), points = ir_winograd_points(t->w), across = t->w[1].points, d[ELEMENTS];
     k->stages.at[stage].repeat = t->in_dims;
-    for (int i = 0; i < side * side; i++) {
-        ir_expr at[4] = {t->image, t->in, ir_addc(k->ctx, y, i / side), ir_addc(k->ctx, x, i % side)};
+    for (int i = 0; i < points; i++) {
+        ir_expr at[4] = {t->image, t->in};
         struct kn_guard inside[2];
-        for (int j = 0; j < 2; j++)
-            inside[j] = (struct kn_guard){at[2 + j], ir_const(k->ctx, 0), image->type->dim[2 + j]};
-        int saved = kb_push_guards(k, 2, inside);
+        place(k, t, false, i, image->type->dim, at, inside);
+        int saved = kb_push_guards(k, t->axes, inside);
         d[i] = lw_operand(k, stage, image, at, TCC_F32);
         k->guards = saved;
     }
-    for (int i = 0; i < side; i++)
-        transform_in(k, stage, &t->w, d + i, side);
-    for (int i = 0; i < side; i++)
-        transform_in(k, stage, &t->w, d + i * side, 1);
-    for (int i = 0; i < side * side; i++)
+    for (int i = 0; i < across; i++)
+        transform_in(k, stage, &t->w[0], d + i, across);
+    for (int i = 0; i < points; i += across)
+        transform_in(k, stage, &t->w[1], d + i, 1);
+    for (int i = 0; i < points; i++)
         temp_access(k, stage, w->v, ir_const(k->ctx, i), t->in, d[i]);
     kb_stage_end(k, stage);
 }
@@ -230,15 +263,12 @@ static void multiply(struct kb *k, struct tile *t)
 static void give_result(struct kb *k, const struct lw_group *g, const struct tile *t, int stage, int i, int id)
 {
     struct ir_value *v = g->anchor->out[0];
-    ir_expr idx[4] = {t->image, t->out, ir_addc(k->ctx, t->y, i / t->w.results),
-                      ir_addc(k->ctx, t->x, i % t->w.results)},
-            at[TCC_MAX_RANK];
+    ir_expr idx[4] = {t->image, t->out}, at[TCC_MAX_RANK];
     struct kn_guard inside[2];
-    for (int j = 0; j < 2; j++)
-        inside[j] = (struct kn_guard){idx[2 + j], ir_const(k->ctx, 0), v->type->dim[2 + j]};
+    place(k, t, true, i, v->type->dim, idx, inside);
     if (g->anchor->nin > 2)
         id = scalar(k, stage, IR_add, id, kb_value(k, stage, g->anchor->in[2].value, &idx[1]));
-    int saved = kb_push_guards(k, 2, inside);
+    int saved = kb_push_guards(k, t->axes, inside);
     kb_remember(k, stage, v, idx, id);
     if (!lw_push_to_root(k, g, idx, at))
         k->failed = "an epilogue that does not follow the anchor's index";
@@ -256,28 +286,28 @@ static void give_result(struct kb *k, const struct lw_group *g, const struct til
 static void finish(struct kb *k, const struct lw_group *g, const struct tile *t)
 {
     struct kn_winograd *w = &k->roles.winograd;
-    int stage = w->give = kb_stage_new(k, 0), side = t->w.points, m[MOST * MOST];
-    for (int i = 0; i < side * side; i++)
+    int stage = w->give = kb_stage_new(k, 0), across = t->w[1].points, wide = t->w[1].results, m[ELEMENTS];
+    for (int i = 0; i < ir_winograd_points(t->w); i++)
         m[i] = temp_access(k, stage, w->m, ir_const(k->ctx, i), NULL, -1);
-    for (int i = 0; i < side; i++)
-        transform_out(k, stage, &t->w, m + i, side);
-    for (int i = 0; i < t->w.results; i++)
-        transform_out(k, stage, &t->w, m + i * side, 1);
-    for (int i = 0; i < t->w.results * t->w.results; i++)
-        give_result(k, g, t, stage, i, m[i / t->w.results * side + i % t->w.results]);
+    for (int i = 0; i < across; i++)
+        transform_out(k, stage, &t->w[0], m + i, across);
+    for (int i = 0; i < t->w[0].results; i++)
+        transform_out(k, stage, &t->w[1], m + i * across, 1);
+    for (int i = 0; i < ir_winograd_results(t->w); i++)
+        give_result(k, g, t, stage, i, m[i / wide * across + i % wide]);
     kb_stage_end(k, stage);
 }
 
 bool lw_build_winograd(struct kb *k, struct lw_group *g)
 {
-    struct tile t = {.n = g->anchor};
+    struct tile t = {.n = g->anchor, .axes = g->anchor->out[0]->type->rank - 2};
     ir_type x = t.n->in[0].value->type, u = t.n->in[1].value->type, y = t.n->out[0]->type;
-    if (!ir_winograd_of(t.n, 0, &t.w))
+    if (!ir_winograd_of(t.n, 0, t.w))
         return false; /* cannot be: its type was inferred */
-    ir_expr block = ir_const(k->ctx, BLOCK), results = ir_const(k->ctx, t.w.results), extents[4], var[4];
-    ir_expr across = ir_ceildiv(k->ctx, y->dim[3], results);
+    ir_expr block = ir_const(k->ctx, BLOCK), extents[4], var[4];
+    ir_expr across = tiles_along(k->ctx, &t.w[1], y->dim[1 + t.axes]);
     extents[0] = y->dim[0];
-    extents[1] = ir_mul(k->ctx, ir_ceildiv(k->ctx, y->dim[2], results), across);
+    extents[1] = t.axes > 1 ? ir_mul(k->ctx, tiles_along(k->ctx, &t.w[0], y->dim[2]), across) : across;
     extents[2] = ir_floordiv(k->ctx, y->dim[1], block);
     extents[3] = block;
     k->roles = kn_roles_of(KN_WINOGRAD);
@@ -288,8 +318,8 @@ bool lw_build_winograd(struct kb *k, struct lw_group *g)
         var[i] = k->dims.at[*outer[i]].var;
     }
     t.image = ir_is_value(extents[0], 1) ? ir_const(k->ctx, 0) : var[0];
-    t.y = ir_mulc(k->ctx, ir_floordiv(k->ctx, var[1], across), t.w.results);
-    t.x = ir_mulc(k->ctx, ir_mod(k->ctx, var[1], across), t.w.results);
+    t.first[0] = first_result(k->ctx, &t.w[0], ir_floordiv(k->ctx, var[1], across));
+    t.first[1] = first_result(k->ctx, &t.w[1], t.axes > 1 ? ir_mod(k->ctx, var[1], across) : var[1]);
     t.out = ir_add(k->ctx, ir_mulc(k->ctx, var[2], BLOCK), var[3]);
     w->in_block = k->dims.n;
     t.in = ir_mulc(k->ctx, lw_inner_dim(k, ir_floordiv(k->ctx, x->dim[1], block), &t.in_dims), BLOCK);
@@ -297,8 +327,8 @@ bool lw_build_winograd(struct kb *k, struct lw_group *g)
     t.in = ir_add(k->ctx, t.in, lw_inner_dim(k, block, &t.in_dims));
     w->frequency = k->dims.n;
     t.z = lw_inner_dim(k, u->dim[0], &t.z_dim);
-    w->v = temp(k, "v", t.w.points * t.w.points, x->dim[1]);
-    w->m = temp(k, "m", t.w.points * t.w.points, NULL);
+    w->v = temp(k, "v", ir_winograd_points(t.w), x->dim[1]);
+    w->m = temp(k, "m", ir_winograd_points(t.w), NULL);
     take_tile(k, &t);
     multiply(k, &t);
     finish(k, g, &t);
