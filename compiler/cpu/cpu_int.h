@@ -112,6 +112,8 @@ extern const struct cpu_template cpu_template_attention, cpu_template_winograd, 
 extern const struct cpu_template *const cpu_templates[];      /* tried in this order; ended by NULL; target.c */
 /* Results along an axis of a tile by which winograd.c runs that conv node faster than the direct way; 0: none. */
 int cpu_winograd(const struct pass_machine *m, const struct ir_node *n);
+/* Of so many output channels those whose transformed weights lie together. */
+int cpu_winograd_panel(const struct pass_machine *m, int64_t channels);
 /* Cycles of that conv node on floats: of 3 x 3 taps one by one, by the way that is taken. */
 double cpu_winograd_cycles(const struct pass_machine *m, const struct ir_node *n);
 bool cpu_bytes_cost(const struct pass_machine *m, const struct ir_node *n, double *bytes, double *floats);

@@ -340,10 +340,11 @@ static kn_layout grad_weight_layout(const struct pass_machine *m, struct ir_ctx 
     return operand == 0 && g.plain_in ? NULL : kn_layout_blocked(ctx, rank, 1, BLOCK);
 }
 
-/* o div 32, frequency, i, o mod 32: what a tile's products with 32 channels read lies together. */
-static kn_layout transformed_layout(struct ir_ctx *ctx)
+/* o div 32, frequency, i, o mod 32: what a tile's products with 32 channels read lies together. Or 16. */
+static kn_layout transformed_layout(const struct pass_machine *m, struct ir_ctx *ctx, const struct ir_node *n)
 {
-    static const struct kn_axis at[] = {{2, 32, 0}, {0, 1, 0}, {1, 1, 0}, {2, 1, 32}};
+    int32_t wide = cpu_winograd_panel(m, dim_of(n, 1, 2));
+    const struct kn_axis at[] = {{2, wide, 0}, {0, 1, 0}, {1, 1, 0}, {2, 1, wide}};
     return kn_layout_make(ctx, 3, 4, at);
 }
 
@@ -357,7 +358,9 @@ kn_layout cpu_layout(const struct pass_machine *m, struct ir_ctx *ctx, const str
                    ? conv_layout(m, ctx, n, operand)
                    : NULL;
     case IR_winograd:
-        return operand == 1 ? transformed_layout(ctx) : operand < 1 ? kn_layout_blocked(ctx, t->rank, 1, BLOCK) : NULL;
+        return operand == 1  ? transformed_layout(m, ctx, n)
+               : operand < 1 ? kn_layout_blocked(ctx, t->rank, 1, BLOCK)
+                             : NULL;
     case IR_conv_grad_weight: return in_f32(t->dtype) ? grad_weight_layout(m, ctx, n, operand) : NULL;
     case IR_max_pool:
     case IR_avg_pool:

@@ -6,7 +6,7 @@
  * channels or some blocks of output channels:
  *
  *     for tiles, input blocks:  v[tile][frequency][channel] = transform      lanes are channels
- *     for panels of 32 output channels:
+ *     for panels of 32 or 16 output channels:
  *       for 3 to 121 frequencies, blocks of mr tiles:  m[half][tile][frequency][16] = v u      register tiles, as in
  *       contract_micro.c for halves, tiles:  transform back, epilogue, store
  *
@@ -20,10 +20,11 @@
 
 #include <string.h>
 
-enum { PANEL = 2 * IR_WINOGRAD_BLOCK, BLOCK = IR_WINOGRAD_BLOCK, LINE = 16 }; /* elements */
-enum { FAR = 2 << 20 }; /* bytes; measured with second caches of 1 MB */
+enum { BLOCK = IR_WINOGRAD_BLOCK, LINE = 16 }; /* elements */
+enum { FAR = 2 << 20 };                        /* bytes; measured with second caches of 1 MB */
 enum {
     REGISTER_ROWS = 14,
+    MOST_TILE = 16,
     LEAST_ROWS = 2 * REGISTER_ROWS,
     MOST_ROWS = 8 * REGISTER_ROWS
 }; /* of tiles, where sizes are known only at run time */
@@ -33,6 +34,7 @@ struct wg {
     const struct kn_kernel *k;
     struct kn_winograd r;
     int64_t frequencies, channels, room; /* of input; tiles that v and m have room for */
+    int panel;                           /* output channels */
     bool from_far; /* an image's lines come from behind the second cache, so that it is read block by block */
     LLVMValueRef scratch, first, ntiles;
 };
@@ -49,7 +51,9 @@ static bool study(const struct kn_kernel *k, struct wg *g)
         return false;
     g->channels = ir_const_or(k->dims[g->r.in_block].extent, 0) * BLOCK;
     g->frequencies = ir_const_or(k->dims[g->r.frequency].extent, 0);
-    return g->frequencies > 0 && g->channels > 0;
+    const struct kn_operand *u = &k->operands[k->insns[g->r.load_u].operand];
+    g->panel = (int)ir_const_or(u->dims[u->rank - 1], 0);
+    return g->frequencies > 0 && g->channels > 0 && (g->panel == BLOCK || g->panel == 2 * BLOCK);
 }
 
 /* Channels whose values are lanes of one vector, where LLVM finds no instruction that reads one for all; 1: it does. */
@@ -59,6 +63,16 @@ static int by_lane(const struct cpu_machine *m)
 }
 
 /* -- What pays ------------------------------------------------------------------------------------------ */
+
+/* Two blocks; one, where the last panel would be half empty. Rows of a register tile are of two vectors all the same,
+ * or of one, which reads as much for half of the products: it gains with 16, 48 and 80 channels. */
+int cpu_winograd_panel(const struct pass_machine *m, int64_t channels)
+{
+    enum { FEW = 6 };
+    int64_t blocks = channels / BLOCK;
+    bool two = ((const struct cpu_machine *)m)->emit.vector_bytes <= 2 * BLOCK;
+    return blocks % 2 && (two || blocks < FEW) ? BLOCK : 2 * BLOCK;
+}
 
 /* A size of a result that is not known: a sequence has as many elements as a small image. */
 static int64_t size_of(ir_type y, int axis)
@@ -90,7 +104,8 @@ static double cost(const struct pass_machine *m, const struct ir_node *n, const 
     }
     const struct cpu_machine *cpu = (const struct cpu_machine *)m;
     double vector = (double)cpu->emit.vector_bytes / 4, tiles = (double)count;
-    double pairs = (double)points * (double)c * (double)o, products = pairs * tiles / (2 * vector),
+    int64_t panel = w ? cpu_winograd_panel(m, o) : 1, wide = (o + panel - 1) / panel * panel;
+    double pairs = (double)points * (double)c * (double)wide, products = pairs * tiles / (2 * vector),
            fetch = pairs * (double)images, waits = pairs * 4 > (double)cpu->l2 ? pairs / 4 : 0,
            transforms = w ? transform_cycles(w) * ir_winograd_points(w) : 0;
     /* Weights that change are transformed in each run: written, put into panels. */
@@ -154,19 +169,35 @@ double cpu_winograd_cycles(const struct pass_machine *m, const struct ir_node *n
     return cpu_winograd(m, n) ? chosen(m, n, &results) : cost(m, n, NULL);
 }
 
-/* Tiles of a register tile's rows at most. */
-static int most_rows(const struct cpu_machine *m)
+/* Of a row of a register tile. */
+static int vectors_of(const struct cpu_machine *m, int panel)
 {
-    int most = (m->registers - 2 - (m->emit.fma ? 1 : 2)) / 2;
+    int lanes = cpu_lanes(m, 4);
+    return panel < 2 * lanes ? panel / lanes : 2;
+}
+
+/* Passes over a panel. */
+static int parts_of(const struct cpu_machine *m, int panel)
+{
+    return panel / (vectors_of(m, panel) * cpu_lanes(m, 4));
+}
+
+/* Tiles of a register tile's rows at most. */
+static int most_rows(const struct cpu_machine *m, int panel)
+{
+    int vectors = vectors_of(m, panel), most = (m->registers - vectors - (m->emit.fma ? 1 : 2)) / vectors;
+    most = most > MOST_TILE ? MOST_TILE : most;
     return by_lane(m) > 1 && most > m->lane_rows ? m->lane_rows : most;
 }
 
 /* Cycles of a step of the sum over channels for so many tiles: blocks of rows differ by one row at most. */
-static double step_cost(const struct cpu_machine *m, int64_t tiles)
+static double step_cost(const struct cpu_machine *m, int panel, int64_t tiles)
 {
-    int most = most_rows(m);
+    int most = most_rows(m, panel);
     int64_t blocks = (tiles + most - 1) / most, rows = tiles / blocks, more = tiles % blocks;
-    double few = rows > 4 ? (double)rows : 4, many = rows + 1 > 4 ? (double)rows + 1 : 4; /* 4: a sum's own latency */
+    double row = vectors_of(m, panel) / 2., few = (double)rows * row, many = (double)(rows + 1) * row;
+    few = few > 4 ? few : 4; /* a sum's own latency */
+    many = many > 4 ? many : 4;
     return few * (double)(blocks - more) + many * (double)more + 0.4 * (double)blocks;
 }
 
@@ -179,14 +210,14 @@ static int64_t choose_pieces(const struct cpu_machine *m, const struct wg *g, in
 {
     int64_t best = 1, wanted = tiles >= 48 ? 4 : 1;
     double least = 0, weights = (double)(g->frequencies * g->channels) * (double)(blocks * BLOCK) * 4,
-           panels = (double)((blocks + 1) / 2),
-           steps = (double)(g->frequencies * g->channels) * panels * (PANEL / 2 / cpu_lanes(m, 4));
+           panels = (double)((blocks * BLOCK + g->panel - 1) / g->panel),
+           steps = (double)(g->frequencies * g->channels) * panels * parts_of(m, g->panel);
     for (int64_t pieces = wanted; pieces <= tiles; pieces++) {
         int64_t each = (tiles + pieces - 1) / pieces, last = tiles - (pieces - 1) * each;
         if (last <= 0)
             continue;
         double held = (double)(each * (v_step(g) + 2 * g->frequencies * BLOCK)) * 4;
-        double cycles = steps * (step_cost(m, each) * (double)(pieces - 1) + step_cost(m, last)),
+        double cycles = steps * (step_cost(m, g->panel, each) * (double)(pieces - 1) + step_cost(m, g->panel, last)),
                fetch = (double)pieces * weights / (weights > 8. * (double)m->l2 ? 8 : 32);
         cycles = (cycles > fetch ? cycles : fetch) + (double)pieces * weights / 32;
         if (held > (double)m->l2)
@@ -222,11 +253,11 @@ static bool schedule_winograd(const struct cpu_machine *m, struct ir_ctx *ctx, s
     int64_t pieces = tiles ? choose_pieces(m, &g, tiles, blocks) : 2,
             each = tiles ? (tiles + pieces - 1) / pieces : unknown_tiles(m, &g, blocks);
     int64_t shares = pieces < 4 && ir_const_or(k->dims[g.r.image].extent, tiles ? 8 : 1) < 4 ? 4 / pieces : 1;
-    int64_t share = (blocks + shares - 1) / shares;
+    int64_t share = (blocks + shares - 1) / shares, panel = g.panel / BLOCK;
     cpu_put_schedule(k, (struct cpu_schedule){.how = CPU_WINOGRAD});
     k->schedule.tile[g.r.image] = 1;
     k->schedule.tile[g.r.tile] = each;
-    k->schedule.tile[g.r.out_block] = (share + 1) / 2 * 2; /* whole panels */
+    k->schedule.tile[g.r.out_block] = (share + panel - 1) / panel * panel;
     int64_t room = each + 16;
     k->tiles = em_tile_count(ctx, k);
     k->scratch = ir_const(ctx, room * (v_step(&g) + 2 * g.frequencies * BLOCK) * 4);
@@ -348,14 +379,15 @@ struct acc {
     LLVMValueRef at[64];
 };
 
-/* Products of mr tiles with two vectors of u, `unroll` channels a time; `lines` cache lines from `next` on are fetched
+/* Products of mr tiles with two vectors of u, or one, `unroll` channels a time; `lines` cache lines from `next` on are fetched
  * meanwhile. */
 static void products(struct wg *g, LLVMValueRef a, LLVMValueRef b, int mr, LLVMValueRef next, int lines,
                      struct acc *acc)
 {
     struct em *e = g->e;
     struct em_loop l;
-    int lanes = cpu_lanes(em_cpu(e), 4), n = mr * 2, by = by_lane(em_cpu(e)), unroll = by > 1 ? by : 2;
+    int lanes = cpu_lanes(em_cpu(e), 4), vectors = vectors_of(em_cpu(e), g->panel), n = mr * vectors,
+        by = by_lane(em_cpu(e)), unroll = by > 1 ? by : 2;
     LLVMValueRef av[64];
     em_loop_begin(e, &l, em_below(e, em_i64(e, g->channels)), em_i64(e, unroll), "k");
     for (int i = 0; i < n; i++)
@@ -363,15 +395,16 @@ static void products(struct wg *g, LLVMValueRef a, LLVMValueRef b, int mr, LLVMV
     for (int i = 0; i < lines * unroll / 2; i++)
         em_prefetch(e, at(g, next, add(g, mul(g, l.iv, lines * LINE / 2), i * LINE)), 2);
     for (int u = 0; u < unroll; u++) {
-        LLVMValueRef k = add(g, l.iv, MUTANT(169, u, 0)), row = at(g, b, mul(g, k, PANEL)), from = at(g, a, k), bv[2];
-        for (int c = 0; c < 2; c++)
+        LLVMValueRef k = add(g, l.iv, MUTANT(169, u, 0)), row = at(g, b, mul(g, k, g->panel)), from = at(g, a, k),
+                     bv[2];
+        for (int c = 0; c < vectors; c++)
             bv[c] = em_load(e, TCC_F32, at(g, row, em_i64(e, (int64_t)c * lanes)), lanes, NULL, NULL, -1);
         for (int r = 0; r < mr; r++) {
             if (u % by == 0)
                 av[r] = em_load(e, TCC_F32, at(g, from, em_i64(e, r * v_step(g))), by, NULL, NULL, -1);
             LLVMValueRef x = by > 1 ? NULL : em_splat(e, av[r], lanes);
-            for (int c = 0; c < 2; c++) {
-                LLVMValueRef *sum = &acc->at[r * 2 + c];
+            for (int c = 0; c < vectors; c++) {
+                LLVMValueRef *sum = &acc->at[r * vectors + c];
                 *sum = x ? em_fma(e, x, bv[c], *sum) : cpu_lane_fma(e, av[r], u, bv[c], *sum);
             }
         }
@@ -389,10 +422,10 @@ static LLVMValueRef m_of(struct wg *g, int64_t half, LLVMValueRef tile)
     return at(g, base, mul(g, tile, g->frequencies * BLOCK));
 }
 
-/* A frequency's products: weights of one panel and the next, and of the panel's columns a part of two vectors. */
+/* A frequency's products: weights of one panel and the next, and of the panel's columns a part of some vectors. */
 struct panel {
     LLVMValueRef z, weights, next;
-    int part, parts, lanes, most; /* vectors' elements; rows of a register tile */
+    int part, parts, lanes, vectors, most; /* vectors' elements; rows of a register tile */
 };
 
 /* mr tiles from `first` on; they fetch `lines` cache lines of the next panel from `next` on, a step. */
@@ -401,15 +434,15 @@ static void row_block(struct wg *g, const struct panel *p, LLVMValueRef first, i
     struct em *e = g->e;
     LLVMValueRef a = at(g, g->scratch, mul(g, first, v_step(g)));
     struct acc acc;
-    for (int i = 0; i < mr * 2; i++)
+    for (int i = 0; i < mr * p->vectors; i++)
         acc.at[i] = LLVMConstNull(em_vec(e->t_f32, p->lanes));
-    LLVMValueRef right = at(g, p->weights, em_i64(e, p->part * 2 * p->lanes));
+    LLVMValueRef right = at(g, p->weights, em_i64(e, p->part * p->vectors * p->lanes));
     products(g, at(g, a, mul(g, p->z, g->channels)), right, mr, next, lines, &acc);
-    for (int i = 0; i < mr * 2; i++) {
-        int column = (p->part * 2 + i % 2) * p->lanes;
+    for (int i = 0; i < mr * p->vectors; i++) {
+        int column = (p->part * p->vectors + i % p->vectors) * p->lanes;
         LLVMValueRef second = mul(g, p->z, BLOCK);
         LLVMValueRef to = at(g, m_of(g, MUTANT(168, column / BLOCK, 0), first), second);
-        to = at(g, to, em_i64(e, (int64_t)(i / 2) * g->frequencies * BLOCK + column % BLOCK));
+        to = at(g, to, em_i64(e, (int64_t)(i / p->vectors) * g->frequencies * BLOCK + column % BLOCK));
         em_store(e, TCC_F32, to, acc.at[i], NULL, -1);
     }
 }
@@ -432,8 +465,8 @@ static void known_rows(struct wg *g, const struct panel *p, int64_t tiles)
 {
     int64_t blocks = (tiles + p->most - 1) / p->most, rows = tiles / blocks, more = tiles % blocks,
             all = blocks * p->parts, at = more * (rows + 1), first = p->part * blocks;
-    int lines = (int)((PANEL * 2 / LINE + all - 1) / all);
-    if (first * lines >= PANEL * 2 / LINE)
+    int lines = (int)((g->panel * 2 / LINE + all - 1) / all);
+    if (first * lines >= g->panel * 2 / LINE)
         lines = 0;
     if (more)
         row_blocks(g, p, em_below(g->e, em_i64(g->e, at)), (int)rows + 1, first, lines);
@@ -470,7 +503,7 @@ static void unknown_rows(struct wg *g, const struct panel *p)
 {
     struct em *e = g->e;
     int sizes[] = {p->most / 2 + 1, p->most * 3 / 4 + 1, p->most - 1, p->most}, below = 0;
-    int lines = PANEL * 2 / LINE / p->parts;
+    int lines = g->panel * 2 / LINE / p->parts;
     LLVMValueRef one = em_i64(e, 1), most = em_i64(e, p->most);
     LLVMValueRef blocks = LLVMBuildUDiv(e->b, add(g, g->ntiles, p->most - 1), most, "");
     LLVMValueRef each =
@@ -492,12 +525,14 @@ static void multiply(struct wg *g, LLVMValueRef u)
 {
     struct em *e = g->e;
     struct em_loop z;
-    struct panel p = {.lanes = cpu_lanes(em_cpu(e), 4), .most = most_rows(em_cpu(e))};
-    p.parts = PANEL / (2 * p.lanes);
+    struct panel p = {.lanes = cpu_lanes(em_cpu(e), 4),
+                      .vectors = vectors_of(em_cpu(e), g->panel),
+                      .parts = parts_of(em_cpu(e), g->panel),
+                      .most = most_rows(em_cpu(e), g->panel)};
     em_loop_begin(e, &z, em_below(e, em_i64(e, g->frequencies)), em_i64(e, 1), "z");
     p.z = z.iv;
-    p.weights = at(g, u, mul(g, z.iv, g->channels * PANEL));
-    p.next = at(g, p.weights, em_i64(e, g->channels * PANEL));
+    p.weights = at(g, u, mul(g, z.iv, g->channels * g->panel));
+    p.next = at(g, p.weights, em_i64(e, g->channels * g->panel));
     for (p.part = 0; p.part < p.parts; p.part++)
         (ir_const_or(g->k->dims[g->r.tile].extent, 0) ? known_pieces : unknown_rows)(g, &p);
     em_loop_end(e, &z);
@@ -508,7 +543,7 @@ static void transform_out(struct wg *g, LLVMValueRef ob, LLVMValueRef end)
     struct em *e = g->e;
     struct em_loop r;
     struct em_if f;
-    for (int half = 0; half < 2; half++) {
+    for (int half = 0; half < g->panel / BLOCK; half++) {
         LLVMValueRef block = add(g, ob, half);
         if (half)
             em_if_begin(e, &f, LLVMBuildICmp(e->b, LLVMIntSLT, block, end, ""));
@@ -554,7 +589,7 @@ static void emit_winograd(struct em *e)
     g.first = t.at[g.r.tile].lo;
     g.ntiles = em_length(e, t.at[g.r.tile]);
     transform_once(&g, &t);
-    em_loop_begin(e, &p, t.at[g.r.out_block], em_i64(e, 2), "panel");
+    em_loop_begin(e, &p, t.at[g.r.out_block], em_i64(e, g.panel / BLOCK), "panel");
     const struct kn_insn *u = &e->k->insns[g.r.load_u];
     bind_dim(&g, g.r.out_block, p.iv);
     bind_dim(&g, g.r.out_lane, em_i64(e, 0));
