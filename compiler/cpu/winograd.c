@@ -379,8 +379,8 @@ struct acc {
     LLVMValueRef at[64];
 };
 
-/* Products of mr tiles with two vectors of u, or one, `unroll` channels a time; `lines` cache lines from `next` on are fetched
- * meanwhile. */
+/* Products of mr tiles with two vectors of u, or one, `unroll` channels a time; `lines` cache lines from `next` on are
+ * fetched meanwhile. */
 static void products(struct wg *g, LLVMValueRef a, LLVMValueRef b, int mr, LLVMValueRef next, int lines,
                      struct acc *acc)
 {
