@@ -73,11 +73,6 @@ bool onnx_fail(struct onnx_error *err, enum onnx_status status, const char *form
     return false;
 }
 
-bool onnx_no_memory(struct onnx_error *err)
-{
-    return onnx_fail(err, ONNX_ENVIRONMENT, "out of memory");
-}
-
 /* NULL: newer than the table. */
 static const struct field *field_of(const struct onnx_frame *f, uint32_t number)
 {
@@ -111,12 +106,10 @@ static bool bad(struct onnx_reader *r, const struct onnx_frame *f, const uint8_t
                      messages[f->message].name, what);
 }
 
+/* Zeroed. `count` is at most the file's bytes: the product does not overflow. */
 static void *alloc(struct onnx_reader *r, size_t count, size_t size)
 {
-    void *p = onnx_arena_alloc(r->model->arena, count, size);
-    if (!p)
-        onnx_no_memory(r->err);
-    return p;
+    return ir_arena_alloc(r->model->arena, count * size);
 }
 
 /* -- First round: checks, counts, single values --------------------------------------------------------------- */
@@ -162,22 +155,19 @@ static const char *count_elements(const struct field *d, const struct wire_recor
 }
 
 /* Stores a number of `size` bytes, a text, or bytes. */
-static bool store(struct onnx_reader *r, const struct field *d, const struct wire_record *rec, size_t size, void *to)
+static void store(struct onnx_reader *r, const struct field *d, const struct wire_record *rec, size_t size, void *to)
 {
     enum kind kind = d->kind & ~K_REPEATED;
     if (kind < K_BYTES) {
         memcpy(to, kind == K_INT ? (const void *)&rec->value : rec->payload, size);
-        return true;
+        return;
     }
     char *copy = alloc(r, (size_t)rec->value + 1, 1);
-    if (!copy)
-        return false;
     memcpy(copy, rec->payload, (size_t)rec->value);
     if (kind == K_STRING)
         *(const char **)to = copy;
     else
         *(struct onnx_str *)to = (struct onnx_str){copy, (size_t)rec->value};
-    return true;
 }
 
 static bool read_value(struct onnx_reader *r, struct onnx_frame *f, const struct wire_record *rec)
@@ -194,7 +184,9 @@ static bool read_value(struct onnx_reader *r, struct onnx_frame *f, const struct
         wrong = "given twice";
     if (wrong)
         return bad(r, f, rec->start, wrong);
-    return d->use != USE_MEMBER || d->kind == K_MSG || store(r, d, rec, d->size, (uint8_t *)f->to + d->at);
+    if (d->use == USE_MEMBER && d->kind != K_MSG)
+        store(r, d, rec, d->size, (uint8_t *)f->to + d->at);
+    return true;
 }
 
 static bool read_values(struct onnx_reader *r, struct onnx_frame *f)
@@ -241,23 +233,22 @@ static size_t element_size(const struct field *d)
     }
 }
 
-/* Makes the lists. *more: is there something for the second round? */
-static bool make_lists(struct onnx_reader *r, struct onnx_frame *f, bool *more)
+/* Makes the lists. Is there something for the second round? */
+static bool make_lists(struct onnx_reader *r, struct onnx_frame *f)
 {
-    *more = false;
+    bool more = false;
     for (int k = 1; k < ONNX_FIELDS; k++) {
         const struct field *d = &fields[f->message][k];
         if (!f->seen[k] || (d->use != USE_LIST && (d->kind != K_MSG || d->use == USE_NONE)))
             continue;
-        *more = true;
+        more = true;
         if (d->use != USE_LIST)
             continue;
-        if (!(f->next[k] = alloc(r, f->count[k], element_size(d))))
-            return false;
+        f->next[k] = alloc(r, f->count[k], element_size(d));
         memcpy((uint8_t *)f->to + d->at, &f->next[k], sizeof f->next[k]);
         memcpy((uint8_t *)f->to + d->count, &f->count[k], d->size);
     }
-    return true;
+    return more;
 }
 
 static bool decode(struct onnx_reader *r, struct onnx_frame *f);
@@ -273,8 +264,7 @@ static bool read_message(struct onnx_reader *r, struct onnx_frame *f, const stru
                                .index = f->seen[rec->number] - 1,
                                .depth = f->depth + 1};
     if (d->use == USE_MEMBER) {
-        if (!(inner.to = alloc(r, 1, messages[d->sub].size)))
-            return false;
+        inner.to = alloc(r, 1, messages[d->sub].size);
         memcpy((uint8_t *)f->to + d->at, &inner.to, sizeof inner.to);
     }
     return decode(r, &inner);
@@ -304,7 +294,9 @@ static bool read_element(struct onnx_reader *r, struct onnx_frame *f, const stru
         f->next[rec->number] += size;
     if ((d->kind & ~K_REPEATED) == K_MSG)
         return d->use == USE_NONE || read_message(r, f, d, rec, to);
-    return d->use != USE_LIST || store(r, d, rec, size, to);
+    if (d->use == USE_LIST)
+        store(r, d, rec, size, to);
+    return true;
 }
 
 /* Checks and completes a message. An error says of which node it is, and of each node whose graph that one is in. */
@@ -326,7 +318,6 @@ static bool finish(struct onnx_reader *r, const struct onnx_frame *f)
 static bool decode(struct onnx_reader *r, struct onnx_frame *f)
 {
     struct wire_record rec = {0};
-    bool more;
     if (f->depth > ONNX_MAX_NESTING)
         return bad(r, f->up, f->start, "messages are nested more than 100 deep");
     if (++r->messages > ONNX_MAX_MESSAGES)
@@ -334,9 +325,7 @@ static bool decode(struct onnx_reader *r, struct onnx_frame *f)
     if (!read_values(r, f))
         return false;
     fill_absent(f);
-    if (!make_lists(r, f, &more))
-        return false;
-    if (more) {
+    if (make_lists(r, f)) {
         memset(f->seen, 0, sizeof f->seen);
         while (wire_next(&rec, f->start, f->end))
             if (!read_element(r, f, &rec))

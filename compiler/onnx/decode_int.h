@@ -17,13 +17,6 @@ enum onnx_message {
     ONNX_MSG_COUNT
 };
 
-/* Bump allocation, freed as a whole. Memory is zeroed; NULL when there is none (`size` * `count` may overflow:
- * NULL). */
-struct onnx_arena;
-struct onnx_arena *onnx_arena_new(void);
-void *onnx_arena_alloc(struct onnx_arena *a, size_t count, size_t size);
-void onnx_arena_free(struct onnx_arena *a);
-
 struct onnx_reader {
     struct onnx_model *model;
     struct onnx_error *err;

@@ -8,7 +8,7 @@
 enum onnx_status {
     ONNX_OK = 0,
     ONNX_BAD_FILE,     /* the file (or one that it names) is wrong or missing */
-    ONNX_ENVIRONMENT,  /* no memory, unreadable device */
+    ONNX_ENVIRONMENT,  /* an unreadable device */
 };
 
 struct onnx_error {
@@ -20,6 +20,5 @@ struct onnx_error {
  * onnx_fail(...)`. */
 bool onnx_fail(struct onnx_error *err, enum onnx_status status, const char *format, ...) __attribute__((format(printf,
                3, 4)));
-bool onnx_no_memory(struct onnx_error *err);
 
 #endif

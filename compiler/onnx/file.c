@@ -10,13 +10,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/grow.h"
 #include "base/safe.h"
 
 static bool map_descriptor(int fd, struct onnx_file *file, struct onnx_error *err)
@@ -85,14 +86,6 @@ static char *resolve(const char *folder, const char *name, const char *location,
     return NULL;
 }
 
-static bool add_file(struct onnx_model *m, const struct onnx_file *file)
-{
-    if (!ONE_MORE(m->files, m->file_count))
-        return false;
-    m->files[m->file_count++] = *file;
-    return true;
-}
-
 bool onnx_external_file(struct onnx_reader *r, const char *name, const char *location, uint32_t *index)
 {
     struct onnx_model *m = r->model;
@@ -101,32 +94,27 @@ bool onnx_external_file(struct onnx_reader *r, const char *name, const char *loc
     if (!m->folder)
         return onnx_fail(r->err, ONNX_BAD_FILE, "tensor '%.100s': external data needs a model that is read from a file",
                          name);
-    char *real = resolve(m->folder, name, location, r->err);
+    char *real = resolve(m->folder, name, location, r->err), path[PATH_MAX];
     if (!real)
         return false;
+    snprintf(path, sizeof path, "%s", real);
+    free(real);
     for (size_t k = 0; k < m->file_count; k++) {
-        if (!strcmp(m->files[k].path, real)) {
+        if (!strcmp(m->files[k].path, path)) {
             *index = (uint32_t)k;
-            free(real);
             return true;
         }
     }
+    /* Memory first: where there is none, no file is left mapped. */
+    struct onnx_file *files = ir_arena_alloc(m->arena, (m->file_count + 1) * sizeof *files);
+    char *kept = strcpy(ir_arena_alloc(m->arena, strlen(path) + 1), path);
     struct onnx_error err = {0};
-    struct onnx_file file = {0};
-    char *path = onnx_arena_alloc(m->arena, strlen(real) + 1, 1);
-    bool fine = path && onnx_map_file(real, &file, &err);
-    if (path)
-        file.path = strcpy(path, real);
-    free(real);
-    if (!path)
-        return onnx_no_memory(r->err);
-    if (!fine)
+    memcpy(files, m->files, m->file_count * sizeof *files);
+    if (!onnx_map_file(path, &files[m->file_count], &err))
         return onnx_fail(r->err, err.status, "tensor '%.100s': external data file '%.150s' %s", name, location,
                          err.text);
-    if (!add_file(m, &file)) {
-        onnx_unmap_file(&file);
-        return onnx_no_memory(r->err);
-    }
-    *index = (uint32_t)(m->file_count - 1);
+    files[m->file_count].path = kept;
+    *index = (uint32_t)m->file_count++;
+    m->files = files;
     return true;
 }

@@ -204,7 +204,7 @@ static void release(struct imp *im)
 struct ir_module *onnx_import(struct ir_ctx *ctx, const char *path, const struct frontend_options *o)
 {
     struct onnx_error err = {0};
-    struct onnx_model *volatile model = onnx_open(path, &err);
+    struct onnx_model *model = onnx_open(ctx, path, &err);
     struct ir_where w = {.file = path};
     if (!model) {
         if (err.status == ONNX_ENVIRONMENT)

@@ -141,7 +141,7 @@ static const char *scope_of(char *list)
 }
 
 /* Looks for the scope among a node's metadata, which holds long texts besides (stack traces). */
-static bool find_scope(struct onnx_reader *r, const struct onnx_frame *f, struct onnx_node *n)
+static void find_scope(struct onnx_reader *r, const struct onnx_frame *f, struct onnx_node *n)
 {
     static const char key[] = "pkg.torch.onnx.name_scopes";
     struct wire_record entry = {0};
@@ -154,12 +154,9 @@ static bool find_scope(struct onnx_reader *r, const struct onnx_frame *f, struct
                 text[part.number] = part;
         if (text[1].value != sizeof key - 1 || memcmp(text[1].payload, key, sizeof key - 1) != 0 || !text[2].value)
             continue;
-        char *list = onnx_arena_alloc(r->model->arena, (size_t)text[2].value + 1, 1);
-        if (!list)
-            return onnx_no_memory(r->err);
+        char *list = ir_arena_alloc(r->model->arena, (size_t)text[2].value + 1);
         n->scope = scope_of(memcpy(list, text[2].payload, (size_t)text[2].value));
     }
-    return true;
 }
 
 bool onnx_finish_node(struct onnx_reader *r, const struct onnx_frame *f)
@@ -168,7 +165,9 @@ bool onnx_finish_node(struct onnx_reader *r, const struct onnx_frame *f)
     n->index = f->index;
     n->scope = "";
     shorten_domain(&n->domain);
-    return !f->seen[9] || find_scope(r, f, n);
+    if (f->seen[9])
+        find_scope(r, f, n);
+    return true;
 }
 
 /* -- The model ---------------------------------------------------------------------------------------------------- */

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "compiler/onnx/error_int.h"
+#include "ir/context.h"
 
 /* TensorProto.DataType: id, number, bits of an element. */
 #define ONNX_DTYPES(_) \
@@ -187,15 +188,14 @@ struct onnx_model {
     const struct onnx_function *functions;
     const struct onnx_training *training;
     struct onnx_file *files;
-    struct onnx_arena *arena;
+    struct ir_arena *arena;
 };
 
 /* Opens a model file. NULL: `err` says why, without the path in front. Free with onnx_close. */
-struct onnx_model *onnx_open(const char *path, struct onnx_error *err);
+struct onnx_model *onnx_open(struct ir_ctx *ctx, const char *path, struct onnx_error *err);
 
-/* The same for a model in memory; `data` must outlive it. `folder` is where external data is looked for, NULL:
- * refused. */
-struct onnx_model *onnx_open_memory(const void *data, uint64_t size, const char *folder, struct onnx_error *err);
+/* The same for a model in memory; `data` must outlive it. External data is refused. For tests. */
+struct onnx_model *onnx_open_memory(struct ir_ctx *ctx, const void *data, uint64_t size, struct onnx_error *err);
 
 void onnx_close(struct onnx_model *model);
 

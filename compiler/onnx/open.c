@@ -3,25 +3,18 @@
 #include "compiler/import/sniff.h"
 #include "compiler/onnx/decode_int.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-static struct onnx_model *new_model(struct onnx_error *err)
+static struct onnx_model *new_model(struct ir_ctx *ctx, const char *path)
 {
-    struct onnx_model *m = calloc(1, sizeof *m);
-    if (m) {
-        m->path = "";
-        m->arena = onnx_arena_new();
-        m->files = calloc(1, sizeof *m->files);
-        m->file_count = m->files != NULL;
-    }
-    if (m && m->arena && m->files) {
-        m->files[0] = (struct onnx_file){.path = "", .map = (const uint8_t *)""};
-        return m;
-    }
-    onnx_close(m);
-    onnx_no_memory(err);
-    return NULL;
+    struct ir_arena *arena = ir_arena_new(ctx);
+    struct onnx_model *m = ir_arena_alloc(arena, sizeof *m);
+    m->arena = arena;
+    m->files = ir_arena_alloc(arena, sizeof *m->files);
+    m->file_count = 1;
+    m->path = strcpy(ir_arena_alloc(arena, strlen(path) + 1), path);
+    m->files[0] = (struct onnx_file){.path = m->path, .map = (const uint8_t *)""};
+    return m;
 }
 
 void onnx_close(struct onnx_model *m)
@@ -30,62 +23,46 @@ void onnx_close(struct onnx_model *m)
         return;
     for (size_t k = 0; k < m->file_count; k++)
         onnx_unmap_file(&m->files[k]);
-    free(m->files);
-    onnx_arena_free(m->arena);
-    free(m);
+    ir_arena_free(m->arena);
 }
 
-static bool set_path(struct onnx_model *m, const char *path)
+/* Reads a model whose file is mapped. NULL: the model is closed, as it is when there is no memory. */
+static struct onnx_model *read_model(struct ir_ctx *ctx, struct onnx_model *m, struct onnx_error *err)
 {
-    char *copy = onnx_arena_alloc(m->arena, strlen(path) + 1, 1);
-    char *folder = onnx_arena_alloc(m->arena, strlen(path) + 2, 1);
-    if (!copy || !folder)
-        return false;
-    m->path = m->files[0].path = strcpy(copy, path);
-    strcpy(folder, path);
-    char *slash = strrchr(folder, '/');
+    struct onnx_reader r = {.model = m, .err = err};
+    struct ir_protect frame;
+    if (!IR_PROTECT(ctx, &frame)) {
+        onnx_close(m);
+        ir_no_memory(ctx);
+    }
+    const char *other = imp_sniff(m->files[0].map, m->files[0].size);
+    bool fine = other ? onnx_fail(err, ONNX_BAD_FILE, "%s", other) : onnx_decode(&r, ONNX_MSG_MODEL, m);
+    ir_unprotect(ctx);
+    if (fine)
+        return m;
+    onnx_close(m);
+    return NULL;
+}
+
+struct onnx_model *onnx_open(struct ir_ctx *ctx, const char *path, struct onnx_error *err)
+{
+    struct onnx_model *m = new_model(ctx, path);
+    char *folder = strcpy(ir_arena_alloc(m->arena, strlen(path) + 2), path), *slash = strrchr(folder, '/');
     if (!slash)
         strcpy(folder, ".");
     else
         slash[slash == folder] = 0;
     m->folder = folder;
-    return true;
-}
-
-static bool read_model(struct onnx_model *m, struct onnx_error *err)
-{
-    const struct onnx_file *file = &m->files[0];
-    struct onnx_reader r = {.model = m, .err = err};
-    const char *other = imp_sniff(file->map, file->size);
-    if (other)
-        return onnx_fail(err, ONNX_BAD_FILE, "%s", other);
-    return onnx_decode(&r, ONNX_MSG_MODEL, m);
-}
-
-struct onnx_model *onnx_open(const char *path, struct onnx_error *err)
-{
-    struct onnx_model *m = new_model(err);
-    if (!m)
-        return NULL;
-    if (onnx_map_file(path, &m->files[0], err) && (set_path(m, path) || onnx_no_memory(err)) && read_model(m, err))
-        return m;
+    if (onnx_map_file(path, &m->files[0], err))
+        return read_model(ctx, m, err);
     onnx_close(m);
     return NULL;
 }
 
-struct onnx_model *onnx_open_memory(const void *data, uint64_t size, const char *folder, struct onnx_error *err)
+struct onnx_model *onnx_open_memory(struct ir_ctx *ctx, const void *data, uint64_t size, struct onnx_error *err)
 {
-    struct onnx_model *m = new_model(err);
-    if (!m)
-        return NULL;
+    struct onnx_model *m = new_model(ctx, "");
     m->files[0].map = data;
     m->files[0].size = size;
-    if (folder) {
-        char *copy = onnx_arena_alloc(m->arena, strlen(folder) + 1, 1);
-        m->folder = copy ? strcpy(copy, folder) : NULL;
-    }
-    if (read_model(m, err))
-        return m;
-    onnx_close(m);
-    return NULL;
+    return read_model(ctx, m, err);
 }

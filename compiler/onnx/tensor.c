@@ -118,9 +118,7 @@ static bool decode_numbers(struct onnx_reader *r, const struct onnx_frame *f, st
     if (room / 8 > r->model->files[0].size)
         return FAIL("tensor '%.100s': its dims ask for more elements than the file can hold", t->name);
     struct sink s = {
-        .bytes = onnx_arena_alloc(r->model->arena, (size_t)room, 1), .end = room, .width = typed[t->dtype].bytes};
-    if (!s.bytes)
-        return onnx_no_memory(r->err);
+        .bytes = ir_arena_alloc(r->model->arena, (size_t)room), .end = room, .width = typed[t->dtype].bytes};
     for (struct wire_record rec = {0}; next_data(f, &rec);)
         if (rec.number == typed[t->dtype].field && !decode_record(&rec, &s))
             return FAIL("tensor '%.100s': %s holds more elements than its dims say (%" PRIu64 ")", t->name,
@@ -131,9 +129,7 @@ static bool decode_numbers(struct onnx_reader *r, const struct onnx_frame *f, st
     t->bytes = s.bytes;
     if (!six)
         return true;
-    uint8_t *packed = onnx_arena_alloc(r->model->arena, (size_t)t->byte_count + 1, 1);
-    if (!packed)
-        return onnx_no_memory(r->err);
+    uint8_t *packed = ir_arena_alloc(r->model->arena, (size_t)t->byte_count + 1);
     for (uint64_t k = 0; k < t->count; k++) {
         uint32_t v = (uint32_t)(s.bytes[k] & 63) << (k * 6 % 8);
         packed[k * 6 / 8] |= (uint8_t)v;
@@ -148,15 +144,11 @@ static bool decode_strings(struct onnx_reader *r, const struct onnx_frame *f, st
     uint64_t records = f->seen[F_STRING], n = 0;
     if (records != t->count)
         return FAIL("tensor '%.100s': %" PRIu64 " strings, but its dims say %" PRIu64, t->name, records, t->count);
-    struct onnx_str *strings = onnx_arena_alloc(r->model->arena, (size_t)records, sizeof *strings);
-    if (!strings)
-        return onnx_no_memory(r->err);
+    struct onnx_str *strings = ir_arena_alloc(r->model->arena, (size_t)records * sizeof *strings);
     for (struct wire_record rec = {0}; next_data(f, &rec);) {
         if (rec.number != F_STRING)
             continue;
-        char *text = onnx_arena_alloc(r->model->arena, (size_t)rec.value + 1, 1);
-        if (!text)
-            return onnx_no_memory(r->err);
+        char *text = ir_arena_alloc(r->model->arena, (size_t)rec.value + 1);
         memcpy(text, rec.payload, (size_t)rec.value);
         strings[n++] = (struct onnx_str){text, (size_t)rec.value};
     }

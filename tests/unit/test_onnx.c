@@ -15,6 +15,7 @@
 #include "tests/unit/suite.h"
 
 static const int64_t two_three[] = {2, 3};
+static struct ir_ctx *ctx; /* models that tests open are freed with it at the latest */
 
 /* A model with one initialiser w of the given message. */
 static struct pb with_initializer(struct pb *tensor)
@@ -41,7 +42,7 @@ static struct pb tensor(int dtype, int rank, const int64_t *dims)
 static struct onnx_model *open_bytes(const struct pb *m, struct onnx_error *err)
 {
     *err = (struct onnx_error){0};
-    return onnx_open_memory(m->at, m->n, NULL, err);
+    return onnx_open_memory(ctx, m->at, m->n, err);
 }
 
 /* The model must be refused with a text that has `part` in it. */
@@ -62,13 +63,13 @@ static void import_refused(struct pb *m, const char *part)
     char path[] = "/tmp/tccc-onnx-XXXXXX";
     int fd = mkstemp(path);
     ck_assert(fd >= 0 && write(fd, m->at, m->n) == (ssize_t)m->n);
-    struct ir_ctx *ctx = ir_ctx_new();
-    struct ir_module *module = frontend_read(ctx, path, NULL);
+    struct ir_ctx *own = ir_ctx_new();
+    struct ir_module *module = frontend_read(own, path, NULL);
     ck_assert_msg(!module, "accepted; a message with '%s' was expected", part);
-    ck_assert_int_ge(ir_nmessages(ctx), 1);
-    ck_assert_msg(strstr(ir_message(ctx, 0)->text, part) != NULL, "'%s' is not in '%s'", part,
-                  ir_message(ctx, 0)->text);
-    ir_ctx_free(ctx);
+    ck_assert_int_ge(ir_nmessages(own), 1);
+    ck_assert_msg(strstr(ir_message(own, 0)->text, part) != NULL, "'%s' is not in '%s'", part,
+                  ir_message(own, 0)->text);
+    ir_ctx_free(own);
     unlink(path);
     close(fd);
     free(m->at);
@@ -193,7 +194,7 @@ START_TEST(refuses_every_truncation)
         uint8_t *exact = malloc(n ? n : 1); /* of just that size, so that a sanitizer sees a read past its end */
         memcpy(exact, m.at, n);
         struct onnx_error err = {0};
-        struct onnx_model *model = onnx_open_memory(exact, n, NULL, &err);
+        struct onnx_model *model = onnx_open_memory(ctx, exact, n, &err);
         ck_assert_msg(model || err.text[0], "no message at %zu bytes", n);
         onnx_close(model);
         free(exact);
@@ -281,7 +282,7 @@ static struct onnx_model *open_external(const char *location, const char *offset
     free(m.at);
     snprintf(path, sizeof path, "%s/model.onnx", folder);
     *err = (struct onnx_error){0};
-    return onnx_open(path, err);
+    return onnx_open(ctx, path, err);
 }
 
 START_TEST(external_data)
@@ -440,6 +441,16 @@ START_TEST(bounds_functions)
 }
 END_TEST
 
+static void begin(void)
+{
+    ctx = ir_ctx_new();
+}
+
+static void end(void)
+{
+    ir_ctx_free(ctx);
+}
+
 int main(void)
 {
     Suite *s = suite_create("onnx");
@@ -456,6 +467,7 @@ int main(void)
     tcase_add_test(t, lists_all_unknown_operators);
     tcase_add_test(t, refuses_wrong_graphs);
     tcase_add_test(t, bounds_functions);
+    tcase_add_checked_fixture(t, begin, end);
     suite_add_tcase(s, t);
     return run_tests(s);
 }
