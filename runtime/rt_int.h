@@ -233,6 +233,7 @@ struct tccrt_session {
     size_t *inputs_bytes;
     struct tcc_object *heads;        /* headers of inputs that were given as tensors */
     const struct tcc_object **in;
+    struct tcr_apart { void *at; size_t bytes; } *apart;     /* by input: a copy of it (apart.c); NULL: there is none */
     struct tcr_out *outs;
     uint32_t max_inputs, max_outputs, max_args, max_sizes;
     const struct tcc_pentry *running;
@@ -379,6 +380,10 @@ int tcr_check_tensor(const struct tccrt_model *m, int tensor);
 void tcr_slot_clear(struct tccrt_session *s, struct tcr_slot *slot);
 /* takes the reference */
 void tcr_slot_set(struct tccrt_session *s, struct tcr_slot *slot, struct tcc_object *object);
+
+/* -- apart.c: the inputs, in s->in, lie where the run does not write. out: the caller's list of results; NULL: they are
+ * objects. Results of the call before are still there. */
+int tcr_keep_apart(struct tccrt_session *s, const struct tcc_pentry *e, int nout, const struct tcc_tensor *out);
 
 /* -- size.c ----------------------------------------------------------------------------------- */
 #define TCR_UNBOUND INT64_MIN                /* depends on a symbol that has no value yet */

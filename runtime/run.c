@@ -335,6 +335,8 @@ int tcr_run_tensors(struct tccrt_session *s, const char *entry, int nin, const s
         return status;
     borrow(s, nin, in);
     e = with_defaults(s, e, nin);
+    if ((status = tcr_keep_apart(s, e, nout, out)))
+        return status;
     s->objects = false;
     tcr_reset_outputs(s);
     for (int k = 0; k < nout; k++)
@@ -381,9 +383,11 @@ static int run_objects(struct tccrt_session *s, const char *entry, int nin, stru
     for (int i = 0; i < nin; i++)
         s->in[i] = in[i];
     e = with_defaults(s, e, nin);
+    status = tcr_keep_apart(s, e, nout, NULL);
     s->objects = true;
     tcr_reset_outputs(s);
-    status = tcr_run_now(s, e);
+    if (!status)
+        status = tcr_run_now(s, e);
     for (int k = 0; !status && k < nout; k++) {
         out[k] = s->outs[k].object;
         s->outs[k].object = NULL;

@@ -160,7 +160,8 @@ static int make_tables(struct tccrt_session *s)
         !(s->inputs = zeroed(s, inputs, sizeof *s->inputs)) || !(s->heads = zeroed(s, inputs, sizeof *s->heads)) ||
         !(s->inputs_there = zeroed(s, inputs, sizeof *s->inputs_there)) ||
         !(s->inputs_bytes = zeroed(s, inputs, sizeof *s->inputs_bytes)) ||
-        !(s->in = zeroed(s, inputs, sizeof *s->in)) || !(s->outs = zeroed(s, outputs, sizeof *s->outs)) ||
+        !(s->apart = zeroed(s, inputs, sizeof *s->apart)) || !(s->in = zeroed(s, inputs, sizeof *s->in)) ||
+        !(s->outs = zeroed(s, outputs, sizeof *s->outs)) ||
         !(s->places = zeroed(s, p->buffers.count, sizeof *s->places)) ||
         !(s->placements = zeroed(s, p->entries.count, sizeof *s->placements)) ||
         !(s->requests = zeroed(s, queues, sizeof *s->requests)) ||
@@ -329,6 +330,8 @@ static void free_data(struct tccrt_session *s)
     }
     for (uint32_t i = 0; s->inputs_there && s->inputs_bytes && i < s->max_inputs; i++)
         tcr_free(s, 1, s->inputs_there[i], s->inputs_bytes[i]);
+    for (uint32_t i = 0; s->apart && i < s->max_inputs; i++)
+        tcr_free(s, 0, s->apart[i].at, s->apart[i].bytes);
     if (s->discrete)
         tcr_sync(s);
     for (uint32_t i = 0; i < 2; i++) {
@@ -344,7 +347,7 @@ static void free_data(struct tccrt_session *s)
 void tccrt_session_free(struct tccrt_session *s)
 {
     struct tccrt_allocator a;
-    void *blocks[34];
+    void *blocks[35];
 
     if (!s)
         return;
@@ -363,13 +366,13 @@ void tccrt_session_free(struct tccrt_session *s)
     for (uint32_t i = 0; s->placements && i < s->m->plan->entries.count; i++)
         tcr_heap_free(&s->heap, s->placements[i].sizes, s->m->entries[i].placed.count * sizeof *s->placements[i].sizes);
     memcpy(blocks,
-           (void *[34]){
+           (void *[35]){
                s->values,          s->syms,          s->bound,        s->origin,         s->states,  s->slots,
                s->inputs,          s->heads,         (void *)s->in,   s->outs,           s->args,    s->sizes,
                s->places,          s->placements,    s->borrowed,     s->requests,       s->started, s->started_at,
                s->votes,           s->mirrors,       s->inputs_there, s->inputs_bytes,   s->access,  s->event_of,
                s->ranges,          s->sym_ranges,    s->control_at,   s->control_values, s->size_at, s->size_ranges,
-               s->program_digests, s->placed_states, s->owner,        s->entered},
+               s->program_digests, s->placed_states, s->owner,        s->entered,        s->apart},
            sizeof blocks);
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
         if (blocks[i])

@@ -133,7 +133,10 @@ void tccrt_session_free(struct tccrt_session *s);
 
 /* Runs an entry point. Inputs: shape, dtype and the agreement of symbolic dims are checked. Outputs: out[i].data NULL:
  * the session provides the memory, good until its next run or end; otherwise dims and dtype must be the result's, and
- * data is written. `entry` NULL: the first. */
+ * data is written. `entry` NULL: the first.
+ *
+ * An input may lie where results go, where the session's last results are, or in a state variable: it is copied before
+ * the run. Memory given for a result may overlap neither another's nor a state variable's (TCC_EINPUT). */
 int tccrt_run(struct tccrt_session *s, const char *entry, int nin, const struct tcc_tensor *in, int nout,
               struct tcc_tensor *out);
 /* The same with objects (strings, sequences, optionals, unranked tensors). Outputs belong to the caller. */

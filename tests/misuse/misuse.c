@@ -143,6 +143,91 @@ static void outputs(struct tccrt_session *s)
     WANT(TCC_OK, run_into(s, out));
 }
 
+/* -- Memory that is read and written ---------------------------------------------------------------------- */
+
+enum { ROWS = 400, LEAD = 40 };
+static float field[LEAD + 3 * ROWS * 16], apart[ROWS * 16];
+
+/* a is x beside x, b is x plus the state, whose elements are 1 to 8; x was `first`, `first` + 1, ... */
+static int is_right(const float *a, const float *b, float first)
+{
+    for (int i = 0; i < ROWS; i++)
+        for (int j = 0; j < 8; j++) {
+            float x = first + (float)(i * 8 + j);
+
+            if ((a && (a[i * 16 + j] != x || a[i * 16 + 8 + j] != x)) || (b && b[i * 8 + j] != x + (float)(j + 1)))
+                return 0;
+        }
+    return 1;
+}
+
+static struct tcc_tensor ramp(float *at)
+{
+    for (int i = 0; i < ROWS * 8; i++)
+        at[i] = (float)i;
+    return (struct tcc_tensor){at, TCC_F32, 2, {ROWS, 8}};
+}
+
+/* An input is read as it was before the run, wherever the run writes. */
+static void inputs_overwritten(struct tccrt_session *s)
+{
+    struct tcc_tensor x, out[2];
+
+    for (int at = 0; at <= LEAD; at += 8) { /* rows of a in front of, at and behind those of x they are made of */
+        x = ramp(field + LEAD);
+        out[0] = (struct tcc_tensor){field + at, TCC_F32, 2, {ROWS, 16}};
+        out[1] = (struct tcc_tensor){apart, TCC_F32, 2, {ROWS, 8}};
+        WANT(TCC_OK, tccrt_run(s, NULL, 1, &x, 2, out));
+        want("its first result lies over the input", 0, !is_right(out[0].data, apart, 0));
+    }
+    x = ramp(field);
+    out[0] = (struct tcc_tensor){apart, TCC_F32, 2, {ROWS, 16}}, out[1] = x;
+    WANT(TCC_OK, tccrt_run(s, NULL, 1, &x, 2, out));
+    want("its second result lies in the input", 0, !is_right(apart, field, 0));
+    x = ramp(field);
+    memset(out, 0, sizeof out);
+    WANT(TCC_OK, tccrt_run(s, NULL, 1, &x, 2, out));
+    x = out[0], x.dims[0] *= 2, x.dims[1] = 8;
+    memset(out, 0, sizeof out);
+    WANT(TCC_OK, tccrt_run(s, NULL, 1, &x, 2, out));
+    const float *a = out[0].data;
+    int wrong = 0;
+    for (int i = 0; i < 2 * ROWS; i++)
+        for (int j = 0; j < 16; j++)
+            wrong += a[i * 16 + j] != (float)(i / 2 * 8 + j % 8);
+    want("the session's last result is an input", 0, wrong);
+}
+
+static void outputs_overlap(struct tccrt_session *s, const char *name)
+{
+    struct tcc_tensor x = ramp(apart), out[2], state;
+
+    out[0] = (struct tcc_tensor){field, TCC_F32, 2, {ROWS, 16}};
+    out[1] = (struct tcc_tensor){field + ROWS * 16 - 1, TCC_F32, 2, {ROWS, 8}};
+    WANT(TCC_EINPUT, tccrt_run(s, NULL, 1, &x, 2, out));
+    out[1].data = field + ROWS * 16;
+    WANT(TCC_OK, tccrt_run(s, NULL, 1, &x, 2, out));
+    want("results side by side", 0, !is_right(field, out[1].data, 0));
+    WANT(TCC_OK, tccrt_state_get(s, name, &state));
+    x = (struct tcc_tensor){state.data, TCC_F32, 2, {1, 8}};
+    out[0].dims[0] = out[1].dims[0] = 1;
+    WANT(TCC_OK, tccrt_run(s, NULL, 1, &x, 2, out));
+    want("a state variable is an input", 0, field[0] != 1 || field[15] != 8 || field[ROWS * 16 + 7] != 16);
+    out[1].data = state.data;
+    WANT(TCC_EINPUT, tccrt_run(s, NULL, 1, &x, 2, out));
+}
+
+static void overlaps(struct tccrt_session *s, const char *name)
+{
+    struct tcc_tensor t = {buffer, TCC_F32, 1, {8}};
+
+    for (int i = 0; i < 8; i++)
+        buffer[i] = (float)(i + 1);
+    WANT(TCC_OK, tccrt_state_set(s, name, &t));
+    inputs_overwritten(s);
+    outputs_overlap(s, name);
+}
+
 static void objects(struct tccrt_session *s)
 {
     struct tcc_object o = {.refs = -1, .kind = TCC_OBJ_TENSOR, .t = x_of(2)}, *in[1] = {&o}, *out[2] = {0};
@@ -292,6 +377,7 @@ int main(int argc, char **argv)
     models(argv[1], m);
     inputs(s);
     outputs(s);
+    overlaps(s, argv[2]);
     objects(s);
     states(s, argv[2]);
     files();
