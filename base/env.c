@@ -10,6 +10,7 @@
 
 #include "base/env.h"
 #include "base/format.h"
+#include "base/numbers.h"
 
 enum kind { WORDS, WORD, SECONDS, FOLDER, MADE, TEXT };
 
@@ -78,7 +79,7 @@ static bool seconds(const char *text, double *value)
 {
     char *end;
 
-    *value = strtod(text, &end);
+    *value = tcc_strtod(text, &end);
     return end != text && !*end && isfinite(*value) && *value > 0;
 }
 

@@ -10,10 +10,13 @@
 #include "compiler/isolate_int.h"
 #include "compiler/llvm_int.h"
 #include "base/env.h"
+#include "base/numbers.h"
 #include "base/safe.h"
 
 #include <errno.h>
+#include <fenv.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -25,7 +28,7 @@
 
 enum { ENVIRONMENT = 3, BUG = 4 };
 enum { MESSAGE, PROGRESS, DUMP, REPORT, TRAIN_REPORT, SPLIT_REPORT, FACTS, DIAGNOSTIC, RESULT, NSTREAMS = 5 };
-enum { SLICE_MS = 50 };
+enum { SLICE_MS = 50, STACK = 16 << 20 };
 
 struct record {
     int kind, number;
@@ -112,6 +115,56 @@ void isolate_tell(const struct isolate_child *c, const struct ir_ctx *ctx, int f
     }
 }
 
+/* The thread that compiles has nothing of its caller's: a comma in numbers, another rounding, denormals flushed to
+ * zero, exceptions that trap would change what is compiled, or end it; with SIGCHLD ignored no process of the code
+ * generator's or linker's is ever waited for. */
+static void be_plain(void)
+{
+    tcc_locale_plain();
+    fesetenv(FE_DFL_ENV);
+    signal(SIGCHLD, SIG_DFL);
+}
+
+struct child_work {
+    const struct isolate_job *job;
+    const struct isolate_child *child;
+    bool flag;
+    int status;
+};
+
+static void *do_work(void *arg)
+{
+    struct child_work *w = arg;
+    be_plain();
+    w->status = w->job->work(w->job->user, w->child, &w->flag);
+    return NULL;
+}
+
+/* Passes and LLVM take what a main thread has; a thread of the caller's may have a hundredth of it. */
+static bool has_stack(void)
+{
+    pthread_attr_t a;
+    size_t size = 0;
+    if (pthread_getattr_np(pthread_self(), &a))
+        return true;
+    bool known = pthread_attr_getstacksize(&a, &size) == 0;
+    pthread_attr_destroy(&a);
+    return !known || size >= STACK / 4;
+}
+
+static void do_work_with_stack(struct child_work *w)
+{
+    pthread_attr_t a;
+    pthread_t thread;
+    if (!has_stack() && !pthread_attr_init(&a)) {
+        bool started = !pthread_attr_setstacksize(&a, STACK) && !pthread_create(&thread, &a, do_work, w);
+        pthread_attr_destroy(&a);
+        if (started && !pthread_join(thread, NULL))
+            return;
+    }
+    do_work(w);
+}
+
 _Noreturn static void be_child(const struct isolate_job *job, int fd, struct ir_life *life)
 {
     struct link l = {fd};
@@ -119,7 +172,6 @@ _Noreturn static void be_child(const struct isolate_job *job, int fd, struct ir_
     struct isolate_child c = {.options = *job->o, .life = life, .link = &l, .owner = (int)getppid()};
     struct tccc_train train;
     struct tccc_split split;
-    bool flag = false;
     c.options.message = job->o->message ? tell_message : NULL;
     c.options.progress = job->o->progress ? tell_progress : NULL;
     c.options.user = &l;
@@ -140,9 +192,10 @@ _Noreturn static void be_child(const struct isolate_job *job, int fd, struct ir_
                 split.report = led_to(&streams[3], &l, SPLIT_REPORT);
         }
     }
-    int status = job->work(job->user, &c, &flag);
+    struct child_work w = {.job = job, .child = &c};
+    do_work_with_stack(&w);
     fflush(NULL);
-    tell(&l, RESULT, status, flag, "", 0);
+    tell(&l, RESULT, w.status, w.flag, "", 0);
     _exit(0);
 }
 

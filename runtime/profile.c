@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/grow.h"
+#include "base/numbers.h"
 #include "runtime/rt_int.h"
 #include "base/safe.h"
 
@@ -456,6 +457,7 @@ int tccrt_profile_trace_with(struct tccrt_session *s, const char *path, int n, c
     struct tcr_profile *p = s && path ? s->profile : NULL;
     struct tcr_save save;
     bool any = false;
+    locale_t before;
     FILE *f;
 
     if (!p)
@@ -463,6 +465,7 @@ int tccrt_profile_trace_with(struct tccrt_session *s, const char *path, int n, c
     if (tcr_save_open(&save, path, TCR_SAVE_STREAM))
         return tcr_fail(TCC_EENV, "%s: %s", path, strerror(errno));
     f = save.stream;
+    before = tcc_locale_plain();
     fputs("{\"traceEvents\":[", f);
     for (uint32_t i = 0; i < p->nevents; i++) {
         next_event(f, &any);
@@ -481,5 +484,6 @@ int tccrt_profile_trace_with(struct tccrt_session *s, const char *path, int n, c
         s->device->ops->trace(s->device, f);
     }
     fputs("\n],\"displayTimeUnit\":\"ms\"}\n", f);
+    tcc_locale_back(before);
     return tcr_save_commit(&save) ? tcr_fail(TCC_EENV, "%s: %s", path, strerror(errno)) : TCC_OK;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Modelled time: doc/ptxsim.md, "Modelled time", has the formulas. */
+#include <locale.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -39,7 +40,7 @@ static bool change(struct sim_machine *m, const char *text, size_t n)
         char *end;
         if (n <= name + 1 || strncmp(text, fields[k].name, name) || text[name] != '=')
             continue;
-        double value = strtod(text + name + 1, &end);
+        double value = strtod_l(text + name + 1, &end, newlocale(LC_ALL_MASK, "C", (locale_t)0));
         if (end != text + n || !(value > 0) || (!fields[k].real && !(value < 1e9)))
             return false;
         if (fields[k].real)

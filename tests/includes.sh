@@ -14,8 +14,8 @@ xargs awk '
             door["sim/ptx/ptxsim.h"] = 1 # a product of its own; tools run it
             door["runtime/neuron_isa.h"] = 1 # the format of NeuronCore programs
             door["sim/neuron/neuronsim.h"] = 1
-            door["ir/map.h"] = 1; door["ir/winograd.h"] = 1 # the forms of one op
-            door["base/wire.h"] = door["base/draw.h"] = door["base/format.h"] = door["base/grow.h"] = door["base/env.h"] = door["base/xxh3.h"] = door["base/checkpoint.h"] = 1
+             door["ir/map.h"] = 1; door["ir/winograd.h"] = 1 # the forms of one op
+             door["base/wire.h"] = door["base/draw.h"] = door["base/format.h"] = door["base/grow.h"] = door["base/env.h"] = door["base/numbers.h"] = door["base/xxh3.h"] = door["base/checkpoint.h"] = 1
             # Folders of passes/ and runtime/: which may include which. What lies directly in passes/ or runtime/ is open to all of them.
             split("train>grad parallel>train parallel>grad cluster>parallel cluster>train comm>libop data>libop", list, " ")
             for (i in list) edge[list[i]] = 1

@@ -443,6 +443,7 @@ int options_end(struct options *o, int code)
 int options_run(enum tool tool, int argc, char **argv, int (*run)(struct options *o))
 {
     struct options o;
+    signal(SIGCHLD, SIG_DFL); /* who started the tool may ignore it: then no process is waited for */
     int code = options_read(&o, tool, argc, argv);
     return options_end(&o, code < 0 ? run(&o) : code);
 }

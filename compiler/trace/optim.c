@@ -7,6 +7,7 @@
  * to it. Rate, step count and scale are tensors like the moments: inputs of the graph, not constants.
  */
 #include "base/grow.h"
+#include "base/numbers.h"
 #include "compiler/trace/trace_int.h"
 
 #include <math.h>
@@ -393,12 +394,14 @@ static bool scaler_text(struct trace_scaler *s, const struct trace_scaler_option
         double value;
     } given[] = {{"growth", o->growth}, {"backoff", o->backoff}, {"interval", (double)o->interval}};
     bool first = true;
+    locale_t before = tcc_locale_plain();
     for (size_t i = 0; i < sizeof given / sizeof *given; i++)
         if (given[i].value != 0) {
             n += (size_t)snprintf(s->text + n, sizeof s->text - n, "%c%s=%.17g", first ? ':' : ',', given[i].name,
                                   given[i].value);
             first = false;
         }
+    tcc_locale_back(before);
     return ok;
 }
 

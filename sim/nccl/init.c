@@ -2,6 +2,7 @@
 /* Unique ids, what ranks share, the beginning and the end of communicators, errors. */
 #include <errno.h>
 #include <fcntl.h>
+#include <locale.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +35,7 @@ double fake_seconds(void)
 static double number(const char *name, double otherwise)
 {
     const char *text = getenv(name);
-    return text && *text ? strtod(text, NULL) : otherwise;
+    return text && *text ? strtod_l(text, NULL, newlocale(LC_ALL_MASK, "C", (locale_t)0)) : otherwise;
 }
 
 double fake_patience(void)

@@ -5,6 +5,7 @@
  */
 #include <ctype.h>
 #include <errno.h>
+#include <locale.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -143,7 +144,7 @@ static float real(struct reader *r)
         v.i = (int32_t)(uint32_t)b;
         return v.f;
     }
-    v.f = strtof(text, &end);
+    v.f = strtof_l(text, &end, newlocale(LC_ALL_MASK, "C", (locale_t)0));
     if (end == text || *end)
         fail(r, "expected a number, found '%s'", text);
     return v.f;

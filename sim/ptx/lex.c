@@ -3,6 +3,7 @@
  * Tokens of PTX (PTX ISA, "Lexical elements"). A word keeps its dots and double colons, since an opcode is one word
  * with its modifiers: ld.global.L2::128B.f32. A dot at the start makes a directive or a type.
  */
+#include <locale.h>
 #include <stdlib.h>
 
 #include "sim/ptx/text_int.h"
@@ -95,7 +96,7 @@ static bool decimal(struct ptx_lexer *x)
     if (!dot)
         return false;
     text[n] = 0;
-    double v = strtod(text, &end);
+    double v = strtod_l(text, &end, newlocale(LC_ALL_MASK, "C", (locale_t)0)); /* with a point */
     memcpy(&x->value, &v, 8);
     x->at += end - text;
     x->token = T_F64;
