@@ -48,6 +48,23 @@ def test_tensors_without_copies():
     raises(Exception, "", m, x.to("meta"))
 
 
+def test_tensors_that_negate_and_conjugate_lazily():
+    net = nn.Sequential(nn.Linear(4, 3), nn.Tanh()).eval()
+    m = tccc.compile(net, example=(torch.randn(5, 4),))
+    c = torch.randn(5, 4, dtype=torch.complex64)
+    lazy = (c.conj().imag, torch._neg_view(torch.randn(5, 4)), torch._neg_view(torch.randn(4, 5)).t())
+    for x in lazy:
+        assert x.is_neg() and near(m(x), net(x))
+    compiled = torch.compile(lambda x, y: x * 2 + y, backend="tccc")
+    number = torch.compile(lambda z: (z * z).real + z.imag, backend="tccc")
+    for grad in (torch.no_grad, torch.inference_mode, torch.enable_grad):
+        with grad():
+            for x in lazy:
+                assert near(compiled(x, torch.ones(5, 4)), x * 2 + 1) and near(compiled(torch.ones(5, 4), x), x + 2)
+            for z in (c, c.conj(), torch._neg_view(c), torch._neg_view(c.conj())):
+                assert near(number(z), (z * z).real + z.imag)
+
+
 def test_dynamic_sizes_and_programs():
     net = nn.Sequential(nn.Linear(4, 8), nn.ReLU()).eval()
     n = torch.export.Dim("n")

@@ -224,6 +224,33 @@ static int check_gradient(PyObject *o, const char *name)
                : 0;
 }
 
+/* PyTorch negates and conjugates lazily (x.conj().imag): memory holds other numbers than such a tensor, and DLPack has
+ * no word for it. *o becomes one that has its own, which v keeps. */
+static int resolve(PyObject **o, struct py_value *v)
+{
+    static const struct {
+        const char *is, *resolve;
+    } ways[] = {{"is_neg", "resolve_neg"}, {"is_conj", "resolve_conj"}};
+    static PyObject *names[2];
+    for (int i = 0; i < 2; i++) {
+        if (!names[i] && !(names[i] = PyUnicode_InternFromString(ways[i].is)))
+            return -1;
+        PyObject *is = PyObject_CallMethodObjArgs(*o, names[i], NULL), *resolved = NULL;
+        if (!is && !PyErr_ExceptionMatches(PyExc_AttributeError))
+            return -1;
+        PyErr_Clear();
+        bool lazy = is == Py_True;
+        Py_XDECREF(is);
+        if (lazy && !(resolved = PyObject_CallMethod(*o, ways[i].resolve, NULL)))
+            return -1;
+        if (resolved) {
+            Py_XDECREF(v->kept);
+            *o = v->kept = resolved;
+        }
+    }
+    return 0;
+}
+
 /* Work on the framework's tensors comes behind what its current stream was given, unless the caller named another. */
 static int behind_current(const struct dl_exchange *x, const struct dl_tensor *t, struct py_kind *kind)
 {
@@ -240,7 +267,7 @@ static int take_exchange(PyObject *o, const struct dl_exchange *x, struct py_val
                          struct py_kind *kind)
 {
     struct dl_tensor t;
-    if (!(kind && kind->for_autograd) && check_gradient(o, name))
+    if ((!(kind && kind->for_autograd) && check_gradient(o, name)) || resolve(&o, v))
         return -1;
     if (kind && !kind->exchange && !kind->framework)
         kind->exchange = x;
@@ -432,7 +459,7 @@ int py_value_take(PyObject *o, const struct tccrt_value_info *info, struct py_va
     if (has_attribute(o, "__dlpack__")) {
         if (kind && !kind->exchange && !kind->framework)
             kind->framework = o;
-        return check_gradient(o, info->name) ? -1 : take_capsule(o, v, info->name, kind);
+        return check_gradient(o, info->name) || resolve(&o, v) ? -1 : take_capsule(o, v, info->name, kind);
     }
     return take_any(o, info, v);
 }
@@ -455,8 +482,9 @@ int py_value_writable(PyObject *o, const char *name, struct py_value *v)
     }
     if ((x = exchange_of(o)))
         return take_exchange(o, x, v, name, NULL) ? -1
-               : v->copy ? py_fail(TCC_EINPUT, "'%s': expected dense memory, got a strided tensor", name)
-                         : 0;
+               : v->copy || v->kept
+                   ? py_fail(TCC_EINPUT, "'%s': expected dense memory, got a strided or negated tensor", name)
+                   : 0;
     return has_attribute(o, "__dlpack__")
                ? (take_capsule(o, v, name, NULL) ? -1
                   : v->copy ? py_fail(TCC_EINPUT, "'%s': expected dense memory, got a strided tensor", name)
