@@ -40,6 +40,8 @@ struct cg {
  * first ones of late_rows, or the last, or all of them. */
 enum { CG_ALL_ROWS = -1, CG_ONE_ROW = -2, CG_FIRST_ROWS = -3, CG_LAST_ROWS = -4, CG_BOTH_ROWS = -5 };
 void cg_micro(struct cg *g, LLVMValueRef x, LLVMValueRef r0, int mr, int cv, int64_t start);
+/* The later stages on the sums of mr rows, from r0 on, by cv vectors of columns (contract_epilogue.c). */
+void cg_epilogue(struct cg *g, LLVMValueRef x, LLVMValueRef r0, int mr, int cv, LLVMValueRef *acc);
 /* g->less of the column tile that starts at x */
 void cg_column_sums(struct cg *g, LLVMValueRef x, int cv);
 void cg_bind_row(struct cg *g, LLVMValueRef row);

@@ -53,7 +53,6 @@ struct ct {
     struct ir_ctx *ctx;
     const struct kn_kernel *k;
     enum tcc_dtype dtype;            /* of the products and sums */
-    bool swapped;                    /* the kernel's a is our B: the result is stored along one of its dims */
     int load_a, load_b;              /* instructions */
     int val_a, val_b;                /* the product's operands */
     bool chain_a, chain_b;           /* something is computed between load and product */

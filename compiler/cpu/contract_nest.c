@@ -209,7 +209,6 @@ static void choose_roles(struct ct *c)
         c->batch &= ~(1u << rows);
         c->extra_n |= 1u << rows;
     }
-    c->swapped = true;
 #define SWAP(type, x, y)  \
     do {                  \
         type swap_ = (x); \
