@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "compiler/onnx/error_int.h"
-#include "ir/context.h"
+#include "ir/ir.h"
 
 /* TensorProto.DataType: id, number, bits of an element. */
 #define ONNX_DTYPES(_) \
