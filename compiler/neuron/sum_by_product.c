@@ -6,11 +6,12 @@
  * tensor engine multiplies them by ones.
  *
  * The kernel is written anew, with a factor 1 before its sum and the roles of a contraction, and pe.c takes it as any
- * other. Products by 1 are exact; sums are in float32 as everywhere.
+ * other. Products by 1 are exact; sums are in float32 as everywhere. What is a cast from 16 bits is multiplied by a 1
+ * in 16 bits, four times as fast.
  */
 #include "compiler/neuron/neuron_int.h"
 
-enum { LEAST_SUMMED = 64, ADDED = 2 };
+enum { LEAST_SUMMED = 64, ADDED = 3 };
 
 static bool uses_any(const struct kn_kernel *k, ir_expr e, uint32_t dims)
 {
@@ -94,14 +95,19 @@ const struct kn_kernel *nk_with_ones(struct ir_ctx *ctx, const struct kn_kernel 
     if (summed < LEAST_SUMMED || !outer || !nk_is_by_rows(k))
         return NULL;
     struct kn_kernel *to = IR_NEW(ctx, struct kn_kernel);
-    enum tcc_dtype d = (enum tcc_dtype)k->insns[k->insns[sum].arg[0]].dtype;
+    int summand = k->insns[sum].arg[0];
+    enum tcc_dtype d = (enum tcc_dtype)k->insns[summand].dtype,
+                   from = (enum tcc_dtype)k->insns[kn_uncast(k, summand)].dtype;
     *to = *k;
     to->insns = moved(ctx, k, sum);
     to->ninsns = k->ninsns + ADDED;
-    to->insns[sum] = (struct kn_insn){.code = KN_CONST, .dtype = (uint8_t)d, .arg = {-1, -1, -1}, .fvalue = 1};
-    to->insns[sum + 1] = (struct kn_insn){
-        .code = KN_SCALAR, .dtype = (uint8_t)d, .op = IR_mul, .nargs = 2, .arg = {k->insns[sum].arg[0], sum, -1}};
-    to->insns[sum + ADDED].arg[0] = sum + 1;
+    from = d == TCC_F32 && tcc_is_half(from) ? from : d;
+    to->insns[sum] = (struct kn_insn){.code = KN_CONST, .dtype = (uint8_t)from, .arg = {-1, -1, -1}, .fvalue = 1};
+    to->insns[sum + 1] =
+        (struct kn_insn){.code = KN_SCALAR, .dtype = (uint8_t)d, .op = IR_cast, .nargs = 1, .arg = {sum, -1, -1}};
+    to->insns[sum + 2] = (struct kn_insn){
+        .code = KN_SCALAR, .dtype = (uint8_t)d, .op = IR_mul, .nargs = 2, .arg = {summand, sum + 1, -1}};
+    to->insns[sum + ADDED].arg[0] = sum + 2;
     to->stages = IR_NEWN(ctx, k->nstages, struct kn_stage);
     for (int s = 0; s < k->nstages; s++) {
         to->stages[s] = k->stages[s];
@@ -110,9 +116,9 @@ const struct kn_kernel *nk_with_ones(struct ir_ctx *ctx, const struct kn_kernel 
     }
     to->roles = kn_roles_of(KN_CONTRACTION);
     struct kn_contraction *c = &to->roles.contraction;
-    c->factor[0] = k->insns[sum].arg[0];
-    c->factor[1] = sum;
-    c->mul = sum + 1;
+    c->factor[0] = summand;
+    c->factor[1] = sum + 1;
+    c->mul = sum + 2;
     c->reduce = sum + ADDED;
     c->m = outer;
     c->k = inner;
