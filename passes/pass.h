@@ -57,6 +57,8 @@ struct pass_machine {
     bool (*holds)(const struct pass_machine *m, const struct kn_step *s);
     /* Does it run users' device code (struct ir_custom)? */
     bool customs;
+    /* Has it one instruction for GELU, and one for its derivative? */
+    bool gelu;
     /* Its kernels don't say which index was bad: the host looks for it in what they read. */
     bool silent;
     /* Layout wanted for operand `operand` of a CONTRACT or WINDOW node (its result when -1); NULL: plain. */

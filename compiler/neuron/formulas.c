@@ -519,7 +519,11 @@ static value make_cast(struct nk_op o, const value *x)
     {                    \
         BY_HOST, 0, NULL \
     }
-const struct nk_way nk_ways[IR_NOPS][3] = {
+const struct nk_way nk_ways[IR_NOPS + NEURON_NFUNCS][3] = {
 #define ROW(op, f, i, b) [IR_##op] = {f, i, b},
 #include "compiler/neuron/engine_ops.def"
+#undef ALU
+#undef FUNC
+#define FUNC(id, name, lo, hi) [IR_NOPS + NEURON_FUNC_##id] = {{BY_FUNC, NEURON_FUNC_##id, NULL}},
+#include "runtime/neuron_isa.def"
 };

@@ -246,6 +246,8 @@ static struct neuron_program *make(struct nk what, const char **why)
     enum { SHORT = 8, AT_WORK = 3, LONG_TILE = 1 << 14 };
     int64_t tiles;
     bool large;
+    what.k = nk_with_words(what.ctx, what.k);
+    what.then = what.then ? nk_with_words(what.ctx, what.then) : NULL;
     what.most = NK_SHORT;
     struct neuron_program *p = make_so(what, &tiles, &large, why);
     if (!p && large && !what.turn)

@@ -182,6 +182,7 @@ const struct nk_machine *nk_machine_make(struct ir_ctx *ctx, const char *arch)
         m->pass = (struct pass_machine){.name = "neuron",
                                         .memory = &memory,
                                         .silent = true,
+                                        .gelu = true,
                                         .cost = cost,
                                         .lacks = lacks,
                                         .takes_mx = takes_mx,

@@ -14,6 +14,7 @@
  *     tile.c     stages over a tile: bodies (tile_reduce.c: reductions, scans; along.c: what a tile is)
  *     pe.c       contractions: their forms (pe_plan.c), long sums (pe_parts.c)
  *     int64.c    integers of 64 bits as pairs of words          expr.c     integer expressions of the loops
+ *     words.c    functions that kernels spell out
  *     pair.c     columns, two operations in one instruction     order.c    which instruction of a stage comes when
  *     attention.c                                               window.c   loads of windows
  *     attention_grad.c                                          instr.c    instructions of those two
@@ -612,6 +613,9 @@ const struct kn_kernel *nk_with_ones(struct ir_ctx *ctx, const struct kn_kernel 
 
 /* Do rows of results, and none of what the first stage reduces, lie side by side in HBM? */
 bool nk_is_by_rows(const struct kn_kernel *k);
+
+/* words.c: the kernel with Scalar's functions where it spells them out (words.def), or as it is. */
+const struct kn_kernel *nk_with_words(struct ir_ctx *ctx, const struct kn_kernel *k);
 
 /* reduce_partitions.c: a reduction to few results as one to many and one of these; false: it is better as it is. */
 bool nk_few(struct ir_ctx *ctx, enum neuron_core_kind core, const struct kn_kernel *k, const struct kn_kernel *pass[2]);

@@ -19,6 +19,7 @@ struct nk_way {
     int what; /* the ALU's operation or Scalar's function */
     value (*make)(struct nk_op o, const value *x);
 };
-extern const struct nk_way nk_ways[IR_NOPS][3]; /* of floats, integers, bool */
+/* of floats, integers, bool; behind the ops Scalar's functions, by number (words.c) */
+extern const struct nk_way nk_ways[IR_NOPS + NEURON_NFUNCS][3];
 
 #endif

@@ -50,7 +50,8 @@ static int weight(const struct kn_insn *n)
     enum { SIMPLE = 2, FUNCTION = 6 };
     if (n->code != KN_SCALAR)
         return n->code == KN_LOAD || n->code == KN_STORE || n->code == KN_CONST ? 0 : SIMPLE;
-    return ir_is_expensive((enum ir_op)n->op) || n->op == IR_div || n->op == IR_sqrt ? FUNCTION : SIMPLE;
+    bool function = n->op >= IR_NOPS || ir_is_expensive((enum ir_op)n->op); /* words.c */
+    return function || n->op == IR_div || n->op == IR_sqrt ? FUNCTION : SIMPLE;
 }
 
 void nk_order(struct nk *nk, const struct kn_stage *g, const int *same, int *order)
