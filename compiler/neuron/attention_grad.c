@@ -8,8 +8,9 @@
  *     causal mask hides becomes 0, by GpSimd p and ds are the stationary operands as they are: their products with
  *     columns add up in a bank, 128 rows beside 128 rows the kernel's last stages read these sums
  *
- * So nothing is turned over but what is loaded, and NaN stays in its row. By k lse and delta are columns, of which
- * Scalar makes a sum on the way; by q they are rows, loaded to all partitions, and Vector takes them off.
+ * So nothing is turned over but what is loaded, and NaN stays in its row. Products take lse and delta off, where there
+ * are partitions left (added.c). Else, by k, they are columns, of which Scalar makes a sum on the way; by q they are
+ * rows, loaded to all partitions, and Vector takes them off.
  *
  * Scores of the next columns are multiplied before sums of the last ones; what a causal mask hides from all rows is
  * left out.
@@ -34,6 +35,7 @@ struct gradient {
     bool by_keys;                            /* rows are keys */
     struct nk_panel *panel[SIDES][PRODUCTS]; /* of no points yet */
     struct nk_blocks columns[PRODUCTS];      /* as they are summed */
+    struct nk_added *added[PRODUCTS];        /* lse and delta, negated, where products take them off; else NULL */
     enum tcc_dtype type;                     /* in which weights and columns are multiplied */
     int delta;                               /* a load, as lse is; -1: only weights are summed */
     ir_expr from, to;                        /* columns that a row may look at; NULL: no such bound */
@@ -277,9 +279,9 @@ static const struct nk_value *weigh_scores(const struct gradient *g, struct step
     struct nk_tile t = nk_lanes(s->n, s->last - s->first);
     const struct nk_value *x = g->plain ? s->product[SCORES] : scores(g, s), *bias = NULL;
     struct nk_value *p;
-    if (g->by_keys) {
+    if (g->by_keys && !g->added[SCORES]) {
         bias = h->lse[nk_block_number(s->lo)];
-    } else {
+    } else if (!g->added[SCORES]) {
         struct nk_value less = row_at(s, h->lse);
         const struct nk_value *rest = nk_tt(nk, &t, TCC_F32, NEURON_ALU_SUB, x, &less);
         nk_drop(nk, x);
@@ -300,6 +302,11 @@ static const struct nk_value *weigh_products(const struct gradient *g, struct st
     struct nk_tile t = nk_lanes(s->n, s->last - s->first);
     const struct nk_value *x = s->product[BY_WEIGHTS];
     struct nk_value *to;
+    if (g->added[BY_WEIGHTS]) {
+        to = nk_tt(nk, &t, g->type, NEURON_ALU_MUL, p, x);
+        nk_drop(nk, x);
+        return to;
+    }
     if (g->by_keys && g->type == TCC_F32) {
         to = nk_new(nk, &t, g->type);
         nk_scale_by(nk, &t, to, x, NEURON_ALU_ADD, h->delta[nk_block_number(s->lo)], NEURON_ALU_MUL, p);
@@ -471,6 +478,42 @@ static const struct nk_value **load_rows(const struct gradient *g, const struct 
     return to;
 }
 
+/* lse and delta as numbers that products add, of all heads at once. */
+static void find_added(struct gradient *g)
+{
+    const int load[PRODUCTS] = {g->r.lse, g->delta};
+    const double by[PRODUCTS] = {-1 / g->scale, -1};
+    const char *const names[PRODUCTS] = {"lse", "delta"};
+    for (int i = 0; i < PRODUCTS; i++) {
+        struct nk_panel **p[SIDES] = {&g->panel[ROWS][i], &g->panel[COLUMNS][i]};
+        if (load[i] < 0 || (i == SCORES && !g->plain))
+            continue;
+        struct nk_panel *with[SIDES];
+        int rows = nk_added_rows(g->type), fit = 0;
+        for (int side = 0; side < SIDES; side++) {
+            with[side] = nk_panel_copy(g->nk, *p[side]);
+            fit += nk_panel_extend(with[side], rows);
+        }
+        if (fit == SIDES)
+            g->added[i] = nk_added_new(g->nk, load[i], g->by_keys ? g->r.col : g->r.row, g->type, by[i], names[i]);
+        for (int side = 0; side < SIDES && g->added[i]; side++)
+            *p[side] = with[side];
+    }
+}
+
+/* Points of a panel from lo on, with what its products add. */
+static struct nk_panel *load_panel(const struct gradient *g, const struct head *h, int side, int product, int64_t lo)
+{
+    struct nk_panel *p = nk_panel_copy(g->nk, g->panel[side][product]);
+    int64_t n = smaller(g->extent[side] - lo, PART);
+    nk_panel_load(g->nk, p, h->base, lo, n);
+    if (g->added[product] && side == (g->by_keys ? COLUMNS : ROWS))
+        nk_added_load(g->nk, g->added[product], p, h->base, lo, n);
+    else if (g->added[product])
+        nk_added_ones(g->nk, g->added[product], p, lo, n);
+    return p;
+}
+
 static struct head *load_head(const struct gradient *g, const int64_t *base)
 {
     struct nk *nk = g->nk;
@@ -480,14 +523,13 @@ static struct head *load_head(const struct gradient *g, const int64_t *base)
         bool product = i == SCORES || g->delta >= 0;
         for (int side = 0; side < SIDES && product; side++) {
             h->panel[side][i] = IR_NEWN(nk->ctx, g->extent[side] / PART + 1, struct nk_panel *);
-            for (int64_t lo = 0; lo < g->extent[side]; lo += PART) {
-                struct nk_panel *p = h->panel[side][i][lo / PART] = nk_panel_copy(nk, g->panel[side][i]);
-                nk_panel_load(nk, p, h->base, lo, smaller(g->extent[side] - lo, PART));
-            }
+            for (int64_t lo = 0; lo < g->extent[side]; lo += PART)
+                h->panel[side][i][lo / PART] = load_panel(g, h, side, i, lo);
         }
     }
-    h->lse = g->by_keys ? load_columns(g, h, g->r.lse) : load_rows(g, h, g->r.lse, g->scale);
-    if (g->delta >= 0)
+    if (!g->added[SCORES])
+        h->lse = g->by_keys ? load_columns(g, h, g->r.lse) : load_rows(g, h, g->r.lse, g->scale);
+    if (g->delta >= 0 && !g->added[BY_WEIGHTS])
         h->delta = g->by_keys ? load_columns(g, h, g->delta) : load_rows(g, h, g->delta, 1);
     for (int i = 0; i < PRODUCTS; i++) {
         if (g->r.sum[i] < 0)
@@ -577,6 +619,7 @@ void nk_run_attention_grad(struct nk *nk)
     if (!plan(nk, &g))
         nk_refuse(nk, "attention of another form");
     nk->optional = true;
+    find_added(&g);
     uint32_t heads = nk_outer_but(nk, g.r.row);
     struct head *h = load_head(&g, base), *ahead;
     for (; h; h = ahead) {

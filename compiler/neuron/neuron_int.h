@@ -14,6 +14,7 @@
  *     tile.c     stages over a tile: bodies (tile_reduce.c: reductions, scans; along.c: what a tile is)
  *     pe.c       contractions: their forms (pe_plan.c), long sums (pe_parts.c)
  *     int64.c    integers of 64 bits as pairs of words          expr.c     integer expressions of the loops
+ *     added.c    numbers that a product adds
  *     words.c    functions that kernels spell out
  *     pair.c     columns, two operations in one instruction     order.c    which instruction of a stage comes when
  *     attention.c                                               window.c   loads of windows
@@ -602,9 +603,24 @@ struct neuron_operand nk_panel_operand(struct nk *nk, const struct nk_panel *p, 
 /* The value over a tile, whose last axis has the four numbers of an element, quantised, and its scales. */
 struct nk_value *nk_quantise(struct nk *nk, const struct nk_tile *t, int mx, const struct nk_value *v,
                              struct nk_value **scale);
+/* Operands have so many partitions more, which nk_panel_more() names and the caller fills, by a write that waits for
+ * none of the panel's own; false: there are none left, or several products. */
+bool nk_panel_extend(struct nk_panel *p, int rows);
+struct neuron_operand nk_panel_more(struct nk *nk, const struct nk_panel *p, int64_t lo, int64_t n, struct nk_use *use);
 /* their scales, of MX formats */
 struct neuron_operand nk_panel_scale(struct nk *nk, const struct nk_panel *p, int64_t product, int64_t lo, int64_t n,
                                      const int64_t *at, struct nk_buffer **buffer);
+
+/* added.c */
+/* What instruction `load` loads for each point of `dim`, times `by`, to be added to a product in type d; name: of a
+ * tensor. NULL: it can't be. */
+struct nk_added;
+struct nk_added *nk_added_new(struct nk *nk, int load, int dim, enum tcc_dtype d, double by, const char *name);
+int nk_added_rows(enum tcc_dtype d);                                        /* partitions that panels need for it */
+/* into those of own points [lo, lo + n); and the other factor's, by which they are multiplied */
+void nk_added_load(struct nk *nk, const struct nk_added *a, const struct nk_panel *p, const int64_t *base, int64_t lo,
+                   int64_t n);
+void nk_added_ones(struct nk *nk, const struct nk_added *a, const struct nk_panel *p, int64_t lo, int64_t n);
 
 /* sum_by_product.c: the kernel with a product by ones before its sum, where that saves transfers; NULL: as it is. */
 /* the kernel's one reduction, where nothing is read by an index; -1: it is of another form */

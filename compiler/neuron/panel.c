@@ -28,6 +28,8 @@ struct nk_panel {
         own_step;
     int quadrants;
     int64_t products, step, last; /* how many, those of a buffer, partitions of the last one */
+    int more;                     /* partitions behind these, which somebody else fills; */
+    int group;                    /* and of the writes of all of them (struct nk_use) */
     int64_t taps, tap_step[KN_MAX_DIMS];
     int64_t lo, n;     /* own points that are on chip */
     int mx;            /* neuron_type of packed numbers; -1: there are none */
@@ -162,6 +164,15 @@ int64_t nk_panel_part(const struct nk_panel *p, int64_t n, int64_t most)
     return p->turned && n > BLOCK && p->step > 1 ? n - n % BLOCK : n;
 }
 
+bool nk_panel_extend(struct nk_panel *p, int rows)
+{
+    bool whole = p->products == 1 && p->taps == 1 && p->mx < 0 && p->k == p->quadrants * BLOCK;
+    if (!whole || p->k + rows > NEURON_PARTITIONS)
+        return false;
+    p->more = rows;
+    return true;
+}
+
 void nk_panel_at(struct nk_panel *p, int64_t first)
 {
     p->first = first;
@@ -249,7 +260,7 @@ static int64_t group_of(struct nk *nk, const struct nk_panel *p, int64_t n)
 }
 
 /* Groups of own points, of which each partition has one in each block, turned over: so that points lie in order. */
-static struct nk_value *load_groups(struct nk *nk, const struct nk_panel *p, int64_t base, int64_t n, int64_t group)
+static struct nk_value *load_groups(struct nk *nk, struct nk_panel *p, int64_t base, int64_t n, int64_t group)
 {
     int64_t row = (group - 1) * p->own_step + p->k / p->quadrants, blocks = n / group / BLOCK;
     struct nk_tile t = {
@@ -268,18 +279,18 @@ static struct nk_value *load_groups(struct nk *nk, const struct nk_panel *p, int
     y.stride[3] = (int32_t)group;
     i.operand[0] = nk_operand(nk, &t, &y, 0, NULL);
     i.operand[1] = nk_operand(nk, &t, &x, 0, NULL);
-    nk_emit(nk, NEURON_VECTOR, &i, 2, (struct nk_use[]){{to->buffer, true, 0}, {v->buffer, false, 0}});
+    p->group = ++nk->groups;
+    nk_emit(nk, NEURON_VECTOR, &i, 2, (struct nk_use[]){{to->buffer, true, p->group}, {v->buffer, false, 0}});
     nk_release(nk, v->buffer);
     return to;
 }
 
 /* n points of each tap, which in `from` is the innermost and in `to` the outermost dim, but for packed numbers. */
-static void turn(struct nk *nk, const struct nk_panel *p, const struct nk_value *to, const struct nk_value *from,
-                 int64_t n)
+static void turn(struct nk *nk, struct nk_panel *p, const struct nk_value *to, const struct nk_value *from, int64_t n)
 {
     struct nk_tile t = {.n = 2, .nouter = 2, .axis = {{p->own, 1, p->quadrants * BLOCK}, {p->own, 1, n}}};
     int64_t bytes = neuron_type_bytes((enum neuron_type)to->type);
-    int group = ++nk->groups;
+    p->group = ++nk->groups;
     for (int64_t tap = 0; tap < p->taps; tap++) {
         struct neuron_instr i = {.op = NEURON_OP_TRANSPOSE32, .noperands = 2};
         struct nk_value x = *from, y = *to;
@@ -289,7 +300,7 @@ static void turn(struct nk *nk, const struct nk_panel *p, const struct nk_value 
         y.offset += tap * (p->mx >= 0 ? 1 : n) * bytes;
         i.operand[0] = nk_operand(nk, &t, &y, 0, NULL);
         i.operand[1] = nk_operand(nk, &t, &x, 0, NULL);
-        nk_emit(nk, NEURON_VECTOR, &i, 2, (struct nk_use[]){{to->buffer, true, group}, {from->buffer, false, 0}});
+        nk_emit(nk, NEURON_VECTOR, &i, 2, (struct nk_use[]){{to->buffer, true, p->group}, {from->buffer, false, 0}});
     }
 }
 
@@ -345,7 +356,7 @@ void nk_panel_load(struct nk *nk, struct nk_panel *p, const int64_t *base, int64
     for (int64_t j = 0; j < products; j += p->step) {
         int64_t step = products - j < p->step ? products - j : p->step;
         struct nk_value *v = elements(nk, p, padded * step * p->taps);
-        int group = ++nk->groups;
+        int group = p->group = ++nk->groups;
         int64_t row = BLOCK * step * p->taps, inner = row;
         if (j + step == products) /* zeros are summed, too */
             inner -= (p->quadrants * BLOCK - p->last) * p->taps;
@@ -397,7 +408,7 @@ static struct neuron_operand part_of(struct nk *nk, const struct nk_panel *p, st
     struct neuron_operand o = {.space = NEURON_SBUF,
                                .type = v->type,
                                .reg = NEURON_NO_REGISTER,
-                               .count = (uint8_t)nk_panel_rows(p, product),
+                               .count = (uint8_t)(nk_panel_rows(p, product) + p->more),
                                .offset = v->buffer->offset};
     int64_t first = p->turned ? (from / BLOCK * step + j) * BLOCK : j * p->n + from, tap = 0;
     for (int x = 0; x < nk->k->ndims; x++)
@@ -420,6 +431,17 @@ struct neuron_operand nk_panel_operand(struct nk *nk, const struct nk_panel *p, 
                                        const int64_t *at, struct nk_buffer **buffer)
 {
     return part_of(nk, p, p->at, product, lo, n, at, buffer);
+}
+
+struct neuron_operand nk_panel_more(struct nk *nk, const struct nk_panel *p, int64_t lo, int64_t n, struct nk_use *use)
+{
+    static const int64_t origin[KN_MAX_DIMS];
+    struct neuron_operand o = part_of(nk, p, p->at, 0, lo, n, origin, &use->b);
+    use->write = true;
+    use->group = p->group;
+    o.start = (uint8_t)p->k;
+    o.count = (uint8_t)p->more;
+    return o;
 }
 
 struct neuron_operand nk_panel_scale(struct nk *nk, const struct nk_panel *p, int64_t product, int64_t lo, int64_t n,
