@@ -12,7 +12,7 @@
  *     value.c    values on chip, operands, instructions of the lanes
  *     ops.c      scalar ops, by formulas.c's table              move.c     loads and stores by DMA
  *     tile.c     stages over a tile: bodies (tile_reduce.c: reductions, scans; along.c: what a tile is)
- *     pe.c       contractions: their forms (pe_plan.c), long sums (pe_parts.c)
+ *     pe.c       contractions: their forms (pe_plan.c), long sums (pe_parts.c), results in short runs (pe_rows.c)
  *     int64.c    integers of 64 bits as pairs of words          expr.c     integer expressions of the loops
  *     added.c    numbers that a product adds
  *     words.c    functions that kernels spell out
@@ -603,6 +603,9 @@ struct neuron_operand nk_panel_operand(struct nk *nk, const struct nk_panel *p, 
 /* The value over a tile, whose last axis has the four numbers of an element, quantised, and its scales. */
 struct nk_value *nk_quantise(struct nk *nk, const struct nk_tile *t, int mx, const struct nk_value *v,
                              struct nk_value **scale);
+/* The same of n points, each so many behind the one before; lo: one of the first so many of a block of 32. */
+struct neuron_operand nk_panel_every(struct nk *nk, const struct nk_panel *p, int64_t product, int64_t lo, int64_t n,
+                                     int64_t every, const int64_t *at, struct nk_buffer **buffer);
 /* Operands have so many partitions more, which nk_panel_more() names and the caller fills, by a write that waits for
  * none of the panel's own; false: there are none left, or several products. */
 bool nk_panel_extend(struct nk_panel *p, int rows);

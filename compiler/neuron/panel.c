@@ -427,6 +427,26 @@ static struct neuron_operand part_of(struct nk *nk, const struct nk_panel *p, st
     return o;
 }
 
+struct neuron_operand nk_panel_every(struct nk *nk, const struct nk_panel *p, int64_t product, int64_t lo, int64_t n,
+                                     int64_t every, const int64_t *at, struct nk_buffer **buffer)
+{
+    struct neuron_operand o = part_of(nk, p, p->at, product, lo, 1, at, buffer);
+    int64_t step = p->products - product / p->step * p->step;
+    struct nk_pattern pattern = {0};
+    step = step < p->step ? step : p->step;
+    if (p->turned) /* part_of() begins with a block */
+        o.offset += (lo - p->lo) % BLOCK * neuron_type_bytes((enum neuron_type)o.type);
+    if (p->turned && step > 1) {
+        nk_pattern_add(&pattern, n * every / BLOCK, step * BLOCK, false);
+        nk_pattern_add(&pattern, BLOCK / every, every, false);
+    } else {
+        nk_pattern_add(&pattern, n, every, false);
+    }
+    if (!nk_pattern_put(&pattern, &o, 4))
+        nk_refuse(nk, "a panel that has no pattern");
+    return o;
+}
+
 struct neuron_operand nk_panel_operand(struct nk *nk, const struct nk_panel *p, int64_t product, int64_t lo, int64_t n,
                                        const int64_t *at, struct nk_buffer **buffer)
 {

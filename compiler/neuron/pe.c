@@ -349,7 +349,9 @@ static void run_tiles(struct product *p, int n, const struct nk_tile *t)
     for (int j = 0; j < n; j++) {
         s[j] = nk_new_sums(nk, &t[j]);
         struct neuron_operand to = nk_operand(nk, &t[j], s[j], 0, NULL);
-        if (p->panel[0])
+        if (p->panel[0] && p->each > 1)
+            nk_sum_each(p, &t[j], s[j]);
+        else if (p->panel[0])
             sum_panels(p, &t[j], s[j]->buffer, &to);
         else if (!sum_neighbours(p, &t[j], s[j]->buffer, &to))
             sum(p, &t[j], s[j]->buffer, &to);
@@ -361,6 +363,8 @@ static void run_tiles(struct product *p, int n, const struct nk_tile *t)
 /* How many rows of the result are made at once, from that one on. */
 int64_t nk_rows_at(const struct product *p, int64_t row)
 {
+    if (p->each > 1)
+        return p->each * NEURON_PARTITIONS;
     return nk_panel_part(p->panel[p->rows], p->nk->extent[p->along] - row, NEURON_PARTITIONS);
 }
 
@@ -377,6 +381,15 @@ static void run_rows(struct product *p, const int64_t *at, int64_t last)
         memcpy(x->base, at, sizeof x->base);
         x->n = 1;
         x->base[p->across] = n;
+        if (p->each > 1) {
+            chunk = last - n < NEURON_MOVING / p->each ? last - n : NEURON_MOVING / p->each;
+            *x = nk_each_tile(p, x->base, chunk);
+            if (ntiles < most && n + chunk < last)
+                continue;
+            run_tiles(p, ntiles, t);
+            ntiles = 0;
+            continue;
+        }
         x->axis[0] = (struct nk_axis){p->along, 1, nk_rows_at(p, at[p->along])};
         chunk = nk_panel_part(p->panel[!p->rows], last - n, NEURON_MOVING);
         nk_add_axes(nk, x, p->across, chunk, &p->digits[p->across]);

@@ -29,6 +29,7 @@ struct product {
     struct nk_panel *panel[SIDES]; /* NULL: none */
     int across;                    /* the dim of the other factor, where there are panels */
     int64_t block;                 /* points of it in a panel */
+    int64_t each;                  /* neighbouring rows that a partition has, where results are stored in short runs */
     uint32_t beside;               /* where there are panels: factors' own dims that these have one point of */
     int64_t part;                  /* summed points of a panel, where they come in parts; 0: they don't */
     int turned; /* the factor whose loads are turned over though the other one comes as it may; -1: none */
@@ -48,6 +49,14 @@ bool nk_plan_product(struct nk *nk, struct product *p);                     /* f
 /* panels of a part of the sum, if they fit */
 void nk_find_parts(struct product *p);
 void nk_run_parts(struct product *p, int64_t *at);
+
+/* pe_rows.c */
+/* Sets p->each, panels being there. */
+void nk_find_each(struct product *p);
+/* Those of p->each 128 rows that are on chip from base[along] on, by n points of the other factor from base[across]
+ * on. */
+struct nk_tile nk_each_tile(const struct product *p, const int64_t *base, int64_t n);
+void nk_sum_each(struct product *p, const struct nk_tile *t, const struct nk_value *sums);
 
 /* pe.c */
 /* The number-th product of two panels, of a tile, into a bank; load: the tensor engine lacks what is stationary. */

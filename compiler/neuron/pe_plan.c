@@ -202,8 +202,10 @@ static void find_panels(struct product *p)
         return;
     }
     p->across = own[!p->rows];
+    nk_find_each(p);
     int64_t left = neuron_sbuf_bytes(nk->machine->core) - LEFT, each = nk_panel_bytes(nk, p->panel[!p->rows], 1);
-    left -= (nk_panel_turned(p->panel[p->rows]) ? 3 : 2) * nk_panel_bytes(nk, p->panel[p->rows], NEURON_PARTITIONS);
+    left -= (nk_panel_turned(p->panel[p->rows]) ? 3 : 2) *
+            nk_panel_bytes(nk, p->panel[p->rows], p->each * NEURON_PARTITIONS);
     int64_t loading = nk_panel_loading(nk, p->panel[!p->rows], 1), most = left / (each + loading) * each;
     left = left > LARGEST ? LARGEST : left;
     p->block = nk->extent[p->across];
