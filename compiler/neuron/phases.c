@@ -4,7 +4,7 @@
  * What a stage reduces along them is added up, turn by turn, in a tensor of the program's own, which has an element
  * for each outer point: one kernel sets it to what adds nothing, the next one reduces some points and combines that
  * with what is there. Stages behind it read it from there; what else they need of stages without inner dims they work
- * out again. A softmax is five of them: the largest and the sum, each set and added up, and the quotients. Attention
+ * out again. A running sum is two: it is set, and goes on from turn to turn. A softmax is five of them: the largest and the sum, each set and added up, and the quotients. Attention
  * stays one kernel, of some rows and some keys a turn (attention.c): what rows have of the keys so far, means, largest
  * scores and sums of weights, is in tensors of the program's own.
  *
@@ -258,7 +258,7 @@ static struct phase begin(struct phases *p)
     struct phase f = {.k = nk_copy_kernel(p->ctx, p->k), .at = IR_NEWN(p->ctx, p->k->ninsns + 1, int)};
     for (int i = 0; i < p->k->ninsns; i++)
         f.at[i] = -1;
-    f.k->stages = IR_NEWN(p->ctx, 3, struct kn_stage);
+    f.k->stages = IR_NEWN(p->ctx, 4, struct kn_stage);
     f.k->nstages = 0;
     f.k->kind = IR_K_MAP;
     return f;
@@ -289,7 +289,7 @@ static void end(struct phases *p, struct phase *f, uint32_t keep)
 static struct kn_insn access_of(const struct phases *p, enum kn_code code, int of, int arg)
 {
     return (struct kn_insn){.code = (uint8_t)code,
-                            .dtype = TCC_F32,
+                            .dtype = p->operands[p->temp[of]].dtype,
                             .nargs = code == KN_STORE,
                             .nindex = p->operands[p->temp[of]].rank,
                             .operand = p->temp[of],
@@ -309,7 +309,7 @@ static bool bring(struct phases *p, struct phase *f, int insn, const struct kn_s
         return true;
     struct kn_insn n = p->k->insns[insn];
     const struct kn_stage *own = &p->k->stages[kn_stage_of(p->k, insn)];
-    if (p->temp[insn] >= 0 && own != g) {
+    if (p->temp[insn] >= 0 && own != g && n.code != KN_SCAN) {
         f->at[insn] = add(p, f, access_of(p, KN_LOAD, insn, -1));
         return true;
     }
@@ -352,15 +352,44 @@ static bool bring_others(struct phases *p, struct phase *f, const struct kn_stag
     return fine;
 }
 
+/* What adds nothing to a reduction or a scan; of integers to sums and products. */
 static struct kn_insn nothing(const struct kn_insn *reduce)
 {
-    return (struct kn_insn){.code = KN_CONST, .dtype = TCC_F32, .arg = {-1, -1, -1}, .fvalue = nk_identity_of(reduce)};
+    return (struct kn_insn){.code = KN_CONST,
+                            .dtype = reduce->dtype,
+                            .arg = {-1, -1, -1},
+                            .ivalue = reduce->reducer == KN_PROD,
+                            .fvalue = nk_identity_of(reduce)};
+}
+
+/* Two values combined as a reduction or a scan combines. */
+static struct kn_insn combined(const struct kn_insn *reduce, int a, int b)
+{
+    return (struct kn_insn){.code = KN_SCALAR,
+                            .dtype = reduce->dtype,
+                            .op = (uint16_t)nk_word_of(reduce),
+                            .nargs = 2,
+                            .arg = {a, b, -1}};
+}
+
+/* A phase that sets what the stage's reductions or scans begin with. */
+static void add_beginnings(struct phases *p, const struct kn_stage *g)
+{
+    struct phase set = begin(p);
+    for (int i = g->first; i < g->last; i++)
+        if (p->k->insns[i].code == KN_REDUCE || p->k->insns[i].code == KN_SCAN) {
+            int none = add(p, &set, nothing(&p->k->insns[i]));
+            add(p, &set, access_of(p, KN_STORE, i, none));
+        }
+    end_stage(&set, 0);
+    end(p, &set, 0);
 }
 
 /* Two phases: results are set, and added up. */
 static bool add_reduction(struct phases *p, const struct kn_stage *g)
 {
-    struct phase set = begin(p), f = begin(p);
+    add_beginnings(p, g);
+    struct phase f = begin(p);
     bool fine = bring_others(p, &f, g);
     end_stage(&f, 0);
     for (int i = g->first; i < g->last && fine; i++)
@@ -370,21 +399,49 @@ static bool add_reduction(struct phases *p, const struct kn_stage *g)
         const struct kn_insn *n = &p->k->insns[i];
         if (n->code != KN_REDUCE)
             continue;
-        int old = add(p, &f, access_of(p, KN_LOAD, i, -1));
-        int both = add(p, &f,
-                       (struct kn_insn){.code = KN_SCALAR,
-                                        .dtype = TCC_F32,
-                                        .op = (uint16_t)nk_word_of(n),
-                                        .nargs = 2,
-                                        .arg = {old, f.at[i], -1}});
+        int old = add(p, &f, access_of(p, KN_LOAD, i, -1)), both = add(p, &f, combined(n, old, f.at[i]));
         add(p, &f, access_of(p, KN_STORE, i, both));
-        int none = add(p, &set, nothing(n));
-        add(p, &set, access_of(p, KN_STORE, i, none));
     }
     end_stage(&f, 0);
-    end_stage(&set, 0);
     f.k->kind = IR_K_REDUCE;
-    end(p, &set, 0);
+    end(p, &f, g->inner);
+    return fine;
+}
+
+/* Two phases, too: a turn's running combination goes on from that of all points before, which the turn's are then added
+ * to. */
+static bool add_scan(struct phases *p, const struct kn_stage *g)
+{
+    add_beginnings(p, g);
+    struct phase f = begin(p);
+    bool fine = bring_others(p, &f, g);
+    int scan = g->first;
+    while (p->k->insns[scan].code != KN_SCAN)
+        scan++;
+    struct kn_insn n = p->k->insns[scan], sum = {
+        .code = KN_REDUCE, .dtype = n.dtype, .reducer = n.reducer, .nargs = 1, .arg = {-1, -1, -1}};
+    int old = add(p, &f, access_of(p, KN_LOAD, scan, -1));
+    end_stage(&f, 0);
+    fine = fine && bring(p, &f, n.arg[0], g);
+    for (int i = g->first; i < g->last && fine; i++) {
+        if (i == scan) {
+            n.arg[0] = f.at[n.arg[0]];
+            int own = add(p, &f, n);
+            f.at[i] = add(p, &f, combined(&n, old, own));
+        }
+        fine = bring(p, &f, i, g);
+    }
+    end_stage(&f, g->inner);
+    for (int i = g->first; i < g->last; i++) /* a stage's points are its own */
+        f.at[i] = -1;
+    fine = fine && bring(p, &f, p->k->insns[scan].arg[0], g);
+    sum.arg[0] = fine ? f.at[p->k->insns[scan].arg[0]] : -1;
+    int all = add(p, &f, sum);
+    end_stage(&f, g->inner);
+    int both = add(p, &f, combined(&n, old, all));
+    add(p, &f, access_of(p, KN_STORE, scan, both));
+    end_stage(&f, 0);
+    f.k->kind = IR_K_SCAN;
     end(p, &f, g->inner);
     return fine;
 }
@@ -437,12 +494,14 @@ static bool add_temporaries(struct phases *p)
     for (int i = 0; i < k->ninsns; i++) {
         const struct kn_insn *n = &k->insns[i];
         p->temp[i] = -1;
-        if (n->code != KN_REDUCE || !is_open(k, &k->stages[kn_stage_of(k, i)]))
+        if ((n->code != KN_REDUCE && n->code != KN_SCAN) || !is_open(k, &k->stages[kn_stage_of(k, i)]))
             continue;
-        if (n->dtype != TCC_F32 || p->noperands == k->noperands + NK_PHASES)
+        bool integer = (n->dtype == TCC_I32 || n->dtype == TCC_I64) && (n->reducer == KN_SUM || n->reducer == KN_PROD);
+        if ((n->dtype != TCC_F32 && !integer) || p->noperands == k->noperands + NK_PHASES)
             return false;
         p->temp[i] = p->noperands;
         p->index[i] = index;
+        o.dtype = n->dtype;
         p->operands[p->noperands++] = o;
     }
     return true;
@@ -536,12 +595,17 @@ static bool cut(struct phases *p)
     for (int s = 0; s < k->nstages && fine; s++) {
         const struct kn_stage *g = &k->stages[s];
         bool reduces = false, stores = false, open = is_open(k, g);
+        int scans = 0;
         for (int i = g->first; i < g->last; i++) {
             reduces |= k->insns[i].code == KN_REDUCE;
+            scans += k->insns[i].code == KN_SCAN;
             stores |= k->insns[i].code == KN_STORE;
         }
-        fine = !g->repeat && !(reduces && (stores || !open)) && (stores || open || !g->inner) && p->n + 2 <= NK_PHASES;
-        if (fine && reduces)
+        fine = !g->repeat && !(reduces && (stores || !open)) && (stores || open || !g->inner) && p->n + 2 <= NK_PHASES &&
+               scans <= open && !(scans && reduces);
+        if (fine && scans)
+            fine = add_scan(p, g);
+        else if (fine && reduces)
             fine = add_reduction(p, g);
         else if (fine && stores)
             fine = add_stores(p, g);
