@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * image_decoder: ONNX ImageDecoder. Which format a file has, its first bytes say. Here are those that need no library:
- * BMP (uncompressed, 8, 24 and 32 bits) and binary or plain PNM (P1 to P6 with values up to 255); the others are in
+ * BMP (uncompressed, 8, 24 and 32 bits) and binary or plain PNM (P1 to P6 with values up to 65535); the others are in
  * libop_image_*.c, by libraries that are opened when an image of theirs comes. Sources: the Windows bitmap headers; the
  * Netpbm manual pages pbm(5), pgm(5), ppm(5).
  */
@@ -153,7 +153,7 @@ static int64_t pnm_bit(struct lib_image *m)
 static int read_pnm(struct tcc_lib_call *call, struct lib_image *m)
 {
     int kind = m->p[1] - '0', channels = kind % 3 == 0 ? 3 : 1;
-    bool plain = kind <= 3, bits = kind % 3 == 1;
+    bool plain = kind <= 3, bits = kind % 3 == 1, wide;
     int64_t max, n, need;
     uint8_t *y;
 
@@ -162,13 +162,14 @@ static int read_pnm(struct tcc_lib_call *call, struct lib_image *m)
     m->h = pnm_number(m);
     max = bits ? 1 : pnm_number(m);
     m->at++; /* one white space ends the header */
-    if (m->w < 1 || m->h < 1 || max < 1 || max > 255)
+    if (m->w < 1 || m->h < 1 || max < 1 || max > 65535)
         return LIB_FAIL(call, "a PNM of %lldx%lld pixels up to %lld is not supported", (long long)m->w, (long long)m->h,
                         (long long)max);
     if (!lib_image_fits(call, m))
         return TCC_EINPUT;
     n = m->w * m->h;
-    need = bits && !plain ? (m->w + 7) / 8 * m->h : n * channels; /* plain: at least a digit each */
+    wide = max > 255 && !plain;                                           /* two bytes, the high one first */
+    need = bits && !plain ? (m->w + 7) / 8 * m->h : n * channels << wide; /* plain: at least a digit each */
     if (m->size - m->at < need)
         return LIB_FAIL(call, "the PNM is cut off");
     if (!(y = lib_image_output(call, m)))
@@ -179,6 +180,7 @@ static int read_pnm(struct tcc_lib_call *call, struct lib_image *m)
         for (int k = 0; k < channels; k++) {
             int64_t v = plain  ? (bits ? pnm_bit(m) : pnm_number(m))
                         : bits ? m->p[m->at + i / m->w * ((m->w + 7) / 8) + i % m->w / 8] >> (7 - i % m->w % 8) & 1
+                        : wide ? m->p[m->at + 2 * (i * channels + k)] << 8 | m->p[m->at + 2 * (i * channels + k) + 1]
                                : m->p[m->at + i * channels + k];
 
             if (v < 0)
