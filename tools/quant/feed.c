@@ -20,19 +20,22 @@ static int no_memory(const struct quant *q)
     return tool_error(q->o, EXIT_ENVIRONMENT, "no memory");
 }
 
+int quant_session(struct quant *q, const char *path, struct model *m)
+{
+    int64_t threads = 0;
+    int code = model_open(q->o, path, m, NULL);
+
+    if (code == EXIT_FINE && !option_int(q->o, OPT_threads, 1, 4096, &threads))
+        code = EXIT_USAGE;
+    return code == EXIT_FINE ? model_session(q->o, m, (int)threads, NULL) : code;
+}
+
 /* Compiles the model and runs it over the data. */
 static int feed(struct quant *q, const char *path, struct feeding *f, struct run_wish *wish)
 {
-    struct model m;
-    int code = model_open(q->o, path, &m, NULL);
-    int64_t threads = 0;
+    struct model m = {0};
+    int code = quant_session(q, path, &m);
 
-    if (code != EXIT_FINE)
-        return code;
-    if (!option_int(q->o, OPT_threads, 1, 4096, &threads))
-        code = EXIT_USAGE;
-    if (code == EXIT_FINE)
-        code = model_session(q->o, &m, (int)threads, NULL);
     f->m = &m;
     wish->user = f;
     if (code == EXIT_FINE)
@@ -120,33 +123,6 @@ int quant_calibrate(struct quant *q)
     int code = quant_write_observed(q, path);
     code = code == EXIT_FINE ? feed(q, path, &f, &wish) : code;
     return code == EXIT_FINE ? check_ranges(q) : code;
-}
-
-/* -- Nodes ---------------------------------------------------------------------------------------------------- */
-
-static int note_errors(void *user, const struct run_batch *b)
-{
-    struct feeding *f = user;
-    int at = f->m->nout - 2 * quant_chosen(f->q);
-
-    for (int i = 0; i < f->q->nnodes; i++) {
-        struct quant_node *n = &f->q->nodes[i];
-        if (!quant_used(n))
-            continue;
-        n->squares += *(const float *)b->out[at++].data;
-        n->error += *(const float *)b->out[at++].data;
-    }
-    return EXIT_FINE;
-}
-
-int quant_measure(struct quant *q)
-{
-    struct feeding f = {.q = q};
-    struct run_wish wish = {.data = option_set(q->o, OPT_data) ? OPT_data : OPT_eval_data, .batch = note_errors};
-    const char *path = ir_internf(q->ctx, "%s/beside.onnx", q->folder);
-    int code = quant_write_beside(q, path);
-
-    return code == EXIT_FINE ? feed(q, path, &f, &wish) : code;
 }
 
 /* -- Classes -------------------------------------------------------------------------------------------------- */

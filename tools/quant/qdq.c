@@ -49,7 +49,7 @@ static int activated(const struct quant *q, int v)
                                                                                                            : v;
 }
 
-void quant_want_static(struct quant *q, bool *whole)
+void quant_want_static(struct quant *q, int *whole)
 {
     for (int i = 0; i < q->nvalues; i++)
         q->values[i].wanted = false;
@@ -63,11 +63,23 @@ void quant_want_static(struct quant *q, bool *whole)
             continue;
         q->values[v].wanted = true;
         if (whole)
-            whole[v] = !q->values[v].smoothed; /* that one's readers take it divided */
+            whole[v] = q->values[v].smoothed ? 0 : i + 1; /* that one's readers take it divided */
     }
     for (int i = 0; i < q->nnodes && whole; i++)
         if (q->nodes[i].chosen && q->nodes[i].excluded) /* whose input shall lose nothing, either */
-            whole[q->nodes[i].in[0]] = false;
+            whole[q->nodes[i].in[0]] = 0;
+}
+
+double quant_multiplications(const struct quant *q, int node)
+{
+    const struct quant_node *n = &q->nodes[node];
+    const struct hist *in = q->values[n->in[0]].hist, *out = q->values[activated(q, n->out[0])].hist;
+    struct quant_weight w;
+
+    if (!quant_weight_of(q, n, &w) || !in)
+        return 0;
+    return (w.conv && out ? (double)out->count / (double)w.n : (double)in->count / (double)w.channels) *
+           (double)(w.k * w.n);
 }
 
 /* -- Activations ---------------------------------------------------------------------------------------------- */

@@ -16,6 +16,7 @@
  *   awq             rows of weights multiplied before they are rounded
  *   bias            --bias-correction
  *   smooth          channels of inputs divided, and rows of weights multiplied, before both are rounded
+ *   noise           what each quantised node does to the outputs; --min-snr
  *   search          --max-drop
  *   trained         --trained
  */
@@ -69,7 +70,7 @@ struct quant_node {
     int nin, nout, *in, *out;    /* values; -1: left out */
     struct wire_record record;
     bool chosen, excluded;
-    double squares, error;       /* of its results over the samples; of what they lose when it is quantised */
+    double noise;                /* of the outputs beside their squares when it alone is quantised, a multiplication */
     struct quant_codes *codes;   /* of GPTQ, AWQ */
     float *steps;                /* --trained's, by output; NULL: what it holds says them */
     const double *correction;    /* of its bias, by output; NULL: none */
@@ -98,6 +99,8 @@ struct quant {
     enum quant_method method;
     double percentile, max_drop;
     double smooth;               /* --method=smooth's exponent; 0: no smoothing */
+    double min_snr;              /* in dB; -INFINITY: no limit */
+    double snr, snr_all;         /* of outputs over --data: as it is now; with all chosen nodes. NAN: not known */
     int64_t group;
     bool corrects;               /* --bias-correction */
     bool qdq;                    /* 4 bits by DequantizeLinear */
@@ -163,7 +166,7 @@ double *quant_correction(struct quant *q, const struct quant_node *n, const stru
 /* -- Smoothing (smooth.c) ------------------------------------------------------------------------------------------ */
 
 /* Which values' channels are divided, those that `whole` names not; what they hold; by what, once all has been seen. */
-void quant_want_extremes(struct quant *q, const bool *whole);
+void quant_want_extremes(struct quant *q, const int *whole);
 void quant_add_extremes(struct quant_value *v, const struct tcc_tensor *t, int64_t n);
 int quant_smooth(struct quant *q);
 /* Of the divided value: its range; its name, behind the node that divides. */
@@ -182,7 +185,9 @@ int quant_mark_trained(struct quant *q);
 /* -- Runs (feed.c) ------------------------------------------------------------------------------------------------- */
 
 int quant_calibrate(struct quant *q);    /* histograms, or (width) Hessians, of the values that are wanted */
-int quant_measure(struct quant *q);      /* squares and errors of used nodes */
+/* Compiles the model and makes a session; model_close() is for the caller, whatever the exit code. */
+struct model;
+int quant_session(struct quant *q, const char *path, struct model *m);
 /* The first output's classes of all samples. With --eval-data, `right` are the target's. */
 struct quant_classes { int64_t n, room; int32_t *at; int64_t right; };
 int quant_classes_of(struct quant *q, const char *path, struct quant_classes *c);
@@ -200,10 +205,11 @@ struct quant_out {
     struct onnx_external external;
     /* by value: of QUANT_DYNAMIC its bytes, scale and zero point; else [0]: what DequantizeLinear gives */
     const char **made[3];
-    bool *whole;                 /* by value: all nodes read that, not the quantised ones alone */
+    int *whole;                  /* by value that all nodes read in 8 bits: whose result it is, from 1; else 0 */
     int *replaced;               /* by value: nodes that read another instead */
     bool microsoft;              /* has nodes of com.microsoft */
-    bool beside;                 /* results have names of their own: the nodes stay, too */
+    const char *switches;        /* the input of quant_write_switched(): results have names of their own; NULL */
+    const char **on;             /* by used node: its element */
     int64_t ir;                  /* least version of the file format */
     int code;                    /* of what has failed, after a message */
 };
@@ -222,25 +228,37 @@ const char *quant_result(const struct quant_out *w, int value);           /* a q
 const char *quant_name(struct quant *q, const char *base, const char *suffix);
 int quant_write(struct quant *q, const char *path);                                /* by the mode */
 int quant_write_observed(struct quant *q, const char *path);               /* with the wanted values as outputs */
-/* The model, with each used node quantised beside itself, reading the same floats: of each in turn, two more outputs
- * are the sum of its results' squares and that of their differences. */
-int quant_write_beside(struct quant *q, const char *path);
+/* The model with each used node there twice, as it is and quantised. Which of the two counts, an input says that has
+ * zeros as its own values, QUANT_SWITCHES: a number for each used node in turn, 1: the quantised one. Of values that
+ * all nodes read in 8 bits, bytes count where all nodes that make and read them so do. */
+#define QUANT_SWITCHES "tccc_quantised_nodes"
+int quant_write_switched(struct quant *q, const char *path);
 
 /* By mode: a chosen node, and what it needs. */
 void quant_put_qdq(struct quant_out *w, int node);
 void quant_put_dynamic(struct quant_out *w, int node);
 void quant_put_blocks(struct quant_out *w, int node);
 /* qdq.c: which values of a static model are quantised; those of convolutions' results are read by all nodes. */
-void quant_want_static(struct quant *q, bool *whole);
+void quant_want_static(struct quant *q, int *whole);
+/* How often a static model's node multiplies, in any unit that all nodes have; what is calibrated tells. */
+double quant_multiplications(const struct quant *q, int node);
 /* The value behind Quantize- and DequantizeLinear. */
 const char *quant_dequantized(struct quant_out *w, int value);
 /* a constant one that is quantised */
 bool quant_bias_fits(const struct quant *q, const struct quant_node *n);
 
+/* -- Noise (noise.c) ----------------------------------------------------------------------------------------------- */
+
+/* Of used nodes: what each alone does to the outputs. */
+int quant_measure(struct quant *q);
+void quant_sort(struct quant_node **list, int n);                                  /* those that do most first */
+/* Leaves nodes out until q->snr is q->min_snr or more, those that do most first. */
+int quant_limit(struct quant *q);
+
 /* -- Search (search.c) --------------------------------------------------------------------------------------------- */
 
-/* Leaves nodes out until the score falls by no more than q->max_drop, those with the least ratio first. path: for
- * trials. c: of what is left, or c->n is 0. */
+/* Leaves nodes out until the score falls by no more than q->max_drop, those that do most to the outputs first. path:
+ * for trials. c: of what is left, or c->n is 0. */
 int quant_search(struct quant *q, const char *path, const struct quant_classes *model, struct quant_classes *c);
 
 /* -- The whole (quantize.c) ---------------------------------------------------------------------------------------- */

@@ -7,6 +7,7 @@
 
 #include "base/safe.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -48,6 +49,7 @@ static const struct {
     [QUANT_FP8] = {METHOD_MINMAX, 1 << METHOD_MINMAX | 1 << METHOD_PERCENTILE, 19, true},
 };
 enum { AXIS_OPSET = 13 };
+#define USUAL_SNR 20.0 /* dB: an error of a hundredth of the outputs' squares */
 
 /* -- Settings ------------------------------------------------------------------------------------------------- */
 
@@ -125,14 +127,31 @@ static int read_drop(struct quant *q)
     return EXIT_FINE;
 }
 
+/* Decibels, or none. By default it is a limit where there is no other. */
+static int read_snr(struct quant *q)
+{
+    const char *text = option_text(q->o, OPT_min_snr, NULL);
+    bool usual = q->mode == QUANT_STATIC && !option_set(q->o, OPT_max_drop) && !option_set(q->o, OPT_trained);
+    char *end = NULL;
+
+    q->snr = q->snr_all = NAN;
+    q->min_snr = usual ? USUAL_SNR : -INFINITY;
+    if (!text)
+        return EXIT_FINE;
+    q->min_snr = !strcmp(text, "none") ? -INFINITY : strtod(text, &end);
+    if (end && (end == text || *end || !(q->min_snr >= 0 && q->min_snr <= 200)))
+        return usage_error(q->o, "%smin-snr=%s: expected decibels from 0 to 200, or none", quant_option(q), text);
+    return EXIT_FINE;
+}
+
 static int read_settings(struct quant *q)
 {
     const struct options *o = q->o;
     const char *mode = option_text(o, OPT_quant_mode, "static-int8"), *format = option_text(o, OPT_quant_format, NULL);
     int value = word_of(q, OPT_quant_mode, modes, mode, strlen(mode)), code;
 
-    static const enum option_id without[] = {OPT_quant_mode, OPT_quant_method, OPT_max_drop, OPT_bias_correction,
-                                             OPT_data};
+    static const enum option_id without[] = {OPT_quant_mode, OPT_quant_method,    OPT_max_drop,
+                                             OPT_min_snr,    OPT_bias_correction, OPT_data};
     if (value < 0)
         return EXIT_USAGE;
     for (size_t i = 0; option_set(o, OPT_trained) && i < sizeof without / sizeof *without; i++)
@@ -141,7 +160,7 @@ static int read_settings(struct quant *q)
                                quant_option(q), q->called ? "" : "--", option_table[without[i]].long_name);
     q->mode = (enum quant_mode)value;
     q->group = 32;
-    if ((code = read_method(q)) != EXIT_FINE || (code = read_drop(q)) != EXIT_FINE)
+    if ((code = read_method(q)) != EXIT_FINE || (code = read_drop(q)) != EXIT_FINE || (code = read_snr(q)) != EXIT_FINE)
         return code;
     if (!option_int(o, OPT_quant_group, 16, 256, &q->group))
         return EXIT_USAGE;
@@ -156,8 +175,8 @@ static int read_settings(struct quant *q)
     if (q->corrects && q->mode != QUANT_STATIC)
         return usage_error(o, "%sbias-correction requires %sstatic-int8", quant_option(q), mode_word(q));
     q->qdq = format && !strcmp(format, "qdq");
-    bool needs =
-        (rules[q->mode].data && !option_set(o, OPT_trained)) || q->method == METHOD_GPTQ || q->method == METHOD_AWQ;
+    bool needs = (rules[q->mode].data && !option_set(o, OPT_trained)) || q->method == METHOD_GPTQ ||
+                 q->method == METHOD_AWQ || isfinite(q->min_snr);
     if (!option_set(o, OPT_data) && (needs || (option_set(o, OPT_max_drop) && !option_set(o, OPT_eval_data))))
         return usage_error(
             o, "no data: %s",
@@ -199,6 +218,26 @@ static long long bytes_of(const char *path)
     return (stat(path, &a) ? 0 : a.st_size) + (stat(data, &b) ? 0 : b.st_size);
 }
 
+/* What --min-snr did; what is left costs time, by how often it multiplies. */
+static void report_noise(const struct quant *q, FILE *out, bool json)
+{
+    double all = 0, left = 0;
+
+    for (int i = 0; i < q->nnodes; i++)
+        if (q->nodes[i].chosen) {
+            all += quant_multiplications(q, i);
+            left += q->nodes[i].excluded ? quant_multiplications(q, i) : 0;
+        }
+    double share = all > 0 ? left / all : 0;
+    if (json && isfinite(q->snr))
+        fprintf(out, ",\"snr\":%.4g,\"snr_all\":%.4g,\"float_multiplications\":%.4g", q->snr, q->snr_all, share);
+    else if (!json && q->snr != q->snr_all && isfinite(q->snr))
+        fprintf(out,
+                "signal to noise of the outputs: %.1f dB, with all nodes in 8 bits %.1f (--min-snr=%g): what is left "
+                "has %.0f %% of the multiplications\n",
+                q->snr, q->snr_all, q->min_snr, 100 * share);
+}
+
 /* What was done. */
 static int report(const struct quant *q, const char *output, const struct quant_classes *model,
                   const struct quant_classes *c)
@@ -216,10 +255,12 @@ static int report(const struct quant *q, const char *output, const struct quant_
                 modes[q->mode].name, quant_chosen(q), all, bytes_of(output), bytes_of(q->path));
         if (scored)
             fprintf(out, ",\"score\":%.6g,\"score_before\":%.6g", after, before);
+        report_noise(q, out, true);
         fprintf(out, ",\"left\":[");
     } else {
         fprintf(out, "%s: %d of %d nodes in %s, %lld bytes of %lld\n", q->called ? q->called : output, quant_chosen(q),
                 all, modes[q->mode].name, bytes_of(output), bytes_of(q->path));
+        report_noise(q, out, false);
     }
     for (int i = 0, k = 0; i < q->nnodes; i++) {
         if (!q->nodes[i].chosen || !q->nodes[i].excluded)
@@ -242,7 +283,7 @@ static int calibrate(struct quant *q)
         return quant_gptq(q, q->mode == QUANT_WEIGHT4 ? 4 : 8, q->mode == QUANT_WEIGHT4 ? q->group : 0);
     if (!rules[q->mode].data || q->trained)
         return EXIT_FINE;
-    bool *whole = IR_NEWN(q->ctx, (size_t)q->nvalues + 1, bool);
+    int *whole = IR_NEWN(q->ctx, (size_t)q->nvalues + 1, int);
     quant_want_static(q, whole);
     quant_want_extremes(q, whole);
     quant_want_means(q);
@@ -259,6 +300,8 @@ static int work(struct quant *q, struct quant_classes *model, struct quant_class
     if (code == EXIT_FINE && (code = quant_open(q)) == EXIT_FINE && (code = check_opset(q)) == EXIT_FINE &&
         (code = quant_choose(q)) == EXIT_FINE && (!q->trained || (code = quant_mark_trained(q)) == EXIT_FINE))
         code = calibrate(q);
+    if (code == EXIT_FINE && isfinite(q->min_snr))
+        code = quant_limit(q);
     if (code == EXIT_FINE && scored)
         code = quant_classes_of(q, q->path, model);
     if (code == EXIT_FINE && option_set(q->o, OPT_max_drop))

@@ -15,7 +15,7 @@
 
 /* Do products alone read the value in 8 bits, over its last axis, or convolutions alone? Then its channels; else 0.
  * One that all are to read in 8 bits (`whole`) must have no other readers. */
-static int64_t channels_of(const struct quant *q, int value, const bool *whole, int *behind)
+static int64_t channels_of(const struct quant *q, int value, const int *whole, int *behind)
 {
     const struct quant_value *v = &q->values[value];
     int64_t channels = 0;
@@ -38,7 +38,7 @@ static int64_t channels_of(const struct quant *q, int value, const bool *whole, 
     return whole[value] && (uses != v->uses || v->output || v->captured) ? 0 : channels;
 }
 
-void quant_want_extremes(struct quant *q, const bool *whole)
+void quant_want_extremes(struct quant *q, const int *whole)
 {
     for (int i = 0; i < q->nvalues && q->smooth > 0; i++) {
         struct quant_value *v = &q->values[i];

@@ -30,7 +30,7 @@ const char *quant_name(struct quant *q, const char *base, const char *suffix)
 const char *quant_result(const struct quant_out *w, int value)
 {
     const char *name = quant_value_name(w->q, value);
-    return w->beside ? quant_name(w->q, name, "_beside") : name;
+    return w->switches ? quant_name(w->q, name, "_beside") : name;
 }
 
 void quant_put_node(struct quant_out *w, const char *domain, const char *op, const char *const *in,
@@ -85,19 +85,25 @@ const char *quant_put_tensor(struct quant_out *w, const char *name, enum tcc_dty
     return name;
 }
 
-void quant_put_copy(struct quant_out *w, const struct quant_node *n, const char *const *in)
+/* out: its result's name; NULL: those that it has. */
+static void put_copy(struct quant_out *w, const struct quant_node *n, const char *const *in, const char *out)
 {
     struct onnx_pieces body = {0};
     struct wire_record r = {0};
 
-    if (w->beside)
-        onnx_put_text(&body, ONNX_NODE_OUTPUT, quant_result(w, n->out[0]));
+    if (out)
+        onnx_put_text(&body, ONNX_NODE_OUTPUT, out);
     for (int i = 0; i < n->nin; i++)
         onnx_put_text(&body, ONNX_NODE_INPUT, in[i]);
     while (wire_next(&r, n->record.payload, n->record.end))
-        if (r.number != ONNX_NODE_INPUT && !(w->beside && (r.number == ONNX_NODE_OUTPUT || r.number == ONNX_NODE_NAME)))
+        if (r.number != ONNX_NODE_INPUT && !(out && (r.number == ONNX_NODE_OUTPUT || r.number == ONNX_NODE_NAME)))
             onnx_put_record(&body, &r);
     onnx_put_body(&w->nodes, ONNX_GRAPH_NODE, &body);
+}
+
+void quant_put_copy(struct quant_out *w, const struct quant_node *n, const char *const *in)
+{
+    put_copy(w, n, in, w->switches ? quant_result(w, n->out[0]) : NULL);
 }
 
 /* -- The graph ------------------------------------------------------------------------------------------------ */
@@ -133,6 +139,36 @@ static void (*const by_mode[])(struct quant_out *, int) = {
     [QUANT_WEIGHT4] = quant_put_blocks, [QUANT_FP8] = quant_put_qdq,
 };
 
+/* out = plain + on (bytes - plain). */
+static void put_choice(struct quant_out *w, const char *plain, const char *bytes, const char *on, const char *out)
+{
+    const char *more = quant_name(w->q, out, "_difference"), *counts = quant_name(w->q, out, "_counted");
+
+    quant_put_node(w, "", "Sub", (const char *[]){bytes, plain, NULL}, (const char *[]){more, NULL}, NULL);
+    quant_put_node(w, "", "Mul", (const char *[]){more, on, NULL}, (const char *[]){counts, NULL}, NULL);
+    quant_put_node(w, "", "Add", (const char *[]){plain, counts, NULL}, (const char *[]){out, NULL}, NULL);
+}
+
+/* A value that all nodes read in 8 bits, where its maker and the chosen nodes that read it are quantised. */
+static const char *put_whole(struct quant_out *w, int value)
+{
+    struct quant *q = w->q;
+    const char *name = quant_value_name(q, value), *bytes = quant_dequantized(w, value);
+    const char *on = w->on[w->whole[value] - 1];
+
+    if (w->made[1][value])
+        return w->made[1][value];
+    for (int i = 0; i < q->nnodes; i++) {
+        if (!quant_used(&q->nodes[i]) || q->nodes[i].in[0] != value)
+            continue;
+        const char *both = quant_name(q, ir_internf(q->ctx, "%s_%d", name, i), "_on");
+        quant_put_node(w, "", "Mul", (const char *[]){on, w->on[i], NULL}, (const char *[]){both, NULL}, NULL);
+        on = both;
+    }
+    put_choice(w, name, bytes, on, w->made[1][value] = quant_name(q, name, "_switched"));
+    return w->made[1][value];
+}
+
 static void put_node(struct quant_out *w, int node)
 {
     struct quant *q = w->q;
@@ -148,11 +184,13 @@ static void put_node(struct quant_out *w, int node)
     const char **in = IR_NEWN(q->ctx, n->nin + 1, const char *);
     for (int i = 0; i < n->nin; i++) {
         bool whole = n->in[i] >= 0 && w->whole[n->in[i]];
-        in[i] = whole ? quant_dequantized(w, n->in[i]) : quant_value_name(q, n->in[i]);
+        in[i] = !whole        ? quant_value_name(q, n->in[i])
+                : w->switches ? put_whole(w, n->in[i])
+                              : quant_dequantized(w, n->in[i]);
         other |= whole;
     }
     if (other)
-        quant_put_copy(w, n, in);
+        put_copy(w, n, in, NULL);
     else
         onnx_put_record(&w->nodes, &n->record);
 }
@@ -252,7 +290,7 @@ static struct quant_out out_new(struct quant *q, const char *path)
 
     for (int i = 0; i < 3; i++)
         w.made[i] = IR_NEWN(q->ctx, q->nvalues + 1, const char *);
-    w.whole = IR_NEWN(q->ctx, q->nvalues + 1, bool);
+    w.whole = IR_NEWN(q->ctx, q->nvalues + 1, int);
     w.replaced = IR_NEWN(q->ctx, q->nvalues + 1, int);
     return w;
 }
@@ -291,29 +329,56 @@ static void put_output(struct onnx_pieces *graph, const char *name)
     onnx_put_body(graph, ONNX_GRAPH_OUTPUT, &info);
 }
 
-int quant_write_beside(struct quant *q, const char *path)
+/* The input of the switches, n numbers, and an element of it for each used node. */
+static void put_switches(struct quant_out *w, struct onnx_pieces *graph, int64_t n)
 {
-    static const struct quant_attr scalar[] = {{"keepdims", 0}, {0}};
-    struct quant_out w = out_new(q, path);
-    struct onnx_pieces graph = {0};
-    int code = put_rest(q, NULL, &graph, &w.external);
+    struct quant *q = w->q;
+    struct onnx_pieces dim = {0}, shape = {0}, tensor = {0}, type = {0}, info = {0};
+    const float *zeros = IR_NEWN(q->ctx, (size_t)n + 1, float);
+    int64_t k = 0;
 
-    w.beside = true;
-    for (int i = 0; i < q->nnodes && code == EXIT_FINE; i++) {
+    w->on = IR_NEWN(q->ctx, q->nnodes + 1, const char *);
+    w->switches = quant_put_tensor(w, QUANT_SWITCHES, TCC_F32, 1, &n, zeros);
+    onnx_put_number(&dim, ONNX_DIM_VALUE, (uint64_t)n);
+    onnx_put_body(&shape, ONNX_SHAPE_DIM, &dim);
+    onnx_put_number(&tensor, ONNX_TENSOR_TYPE_ELEM, TCC_F32);
+    onnx_put_body(&tensor, ONNX_TENSOR_TYPE_SHAPE, &shape);
+    onnx_put_body(&type, ONNX_TYPE_TENSOR, &tensor);
+    onnx_put_text(&info, ONNX_VALUE_NAME, w->switches);
+    onnx_put_body(&info, ONNX_VALUE_TYPE, &type);
+    onnx_put_body(graph, ONNX_GRAPH_INPUT, &info);
+    for (int i = 0; i < q->nnodes; i++) {
         if (!quant_used(&q->nodes[i]))
             continue;
-        by_mode[q->mode](&w, i);
-        const char *y = quant_value_name(q, q->nodes[i].out[0]), *beside = quant_result(&w, q->nodes[i].out[0]),
-                   *error = quant_name(q, y, "_error"),
-                   *sums[] = {quant_name(q, y, "_squares"), quant_name(q, error, "_squares")};
-        quant_put_node(&w, "", "Sub", (const char *[]){beside, y, NULL}, (const char *[]){error, NULL}, NULL);
-        for (int k = 0; k < 2; k++) {
-            quant_put_node(&w, "", "ReduceSumSquare", (const char *[]){k ? error : y, NULL},
-                           (const char *[]){sums[k], NULL}, scalar);
-            put_output(&graph, sums[k]);
-        }
-        code = w.code;
+        const char *at = quant_put_tensor(w, ir_internf(q->ctx, QUANT_SWITCHES "_%d", i), TCC_I64, 0, NULL, &k);
+        w->on[i] = quant_name(q, at, "_on");
+        quant_put_node(w, "", "Gather", (const char *[]){w->switches, at, NULL}, (const char *[]){w->on[i], NULL},
+                       NULL);
+        k++;
     }
+}
+
+int quant_write_switched(struct quant *q, const char *path)
+{
+    struct quant_out w = out_new(q, path);
+    struct onnx_pieces graph = {0};
+
+    put_switches(&w, &graph, quant_chosen(q));
+    if (q->mode == QUANT_STATIC || q->mode == QUANT_FP8)
+        quant_want_static(q, w.whole);
+    for (int i = 0; i < q->nnodes && w.code == EXIT_FINE; i++) {
+        const struct quant_node *n = &q->nodes[i];
+        put_node(&w, i);
+        if (!quant_used(n))
+            continue;
+        const char *y = quant_value_name(q, n->out[0]), *plain = quant_name(q, y, "_plain");
+        const char **in = IR_NEWN(q->ctx, n->nin + 1, const char *);
+        for (int k = 0; k < n->nin; k++)
+            in[k] = quant_value_name(q, n->in[k]);
+        put_copy(&w, n, in, plain);
+        put_choice(&w, plain, quant_result(&w, n->out[0]), w.on[i], y);
+    }
+    int code = w.code == EXIT_FINE ? put_rest(q, &w, &graph, &w.external) : w.code;
     return finish(&w, &graph, code);
 }
 
