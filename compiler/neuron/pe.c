@@ -253,10 +253,10 @@ static bool sum_neighbours(struct product *p, const struct nk_tile *result, stru
     while (n > 1 && each % n)
         n--;
     n = n < 1 ? 1 : n;
+    const struct nk_value *ones = factor(p, p->rows, &ts)->v;
+    struct neuron_operand stationary = nk_operand(nk, &ts, ones, 0, NULL);
     for (int64_t k = 0; k < each; k += n) {
         struct nk_tile tm = *result, one;
-        const struct nk_value *ones = factor(p, p->rows, &ts)->v;
-        struct neuron_operand stationary = nk_operand(nk, &ts, ones, 0, NULL);
         int mark = nk_mark(nk);
         tm.base[p->summed] = k * NEURON_PARTITIONS;
         tm.axis[0] = (struct nk_axis){p->summed, n, NEURON_PARTITIONS};
