@@ -82,13 +82,13 @@ V cpu_half_of(struct em *e, V groups, int which, bool is_unsigned)
     return LLVMBuildBitCast(e->b, v, whole, "");
 }
 
-/* <4 * lanes x i8>: byte 4 * i + j is byte lanes * j + i of v, which has n * lanes bytes; zero where j >= n. */
-static V interleave(struct em *e, V v, int n, int lanes)
+/* <4 * lanes x i8>: byte 4 * i + j is byte lanes * j + i of v. */
+static V interleave(struct em *e, V v, int lanes)
 {
     int order[EM_MAX_LANES];
     for (int i = 0; i < lanes; i++)
         for (int j = 0; j < 4; j++)
-            order[4 * i + j] = j < n ? lanes * j + i : n * lanes;
+            order[4 * i + j] = lanes * j + i;
     return em_shuffle(e, v, LLVMConstNull(LLVMTypeOf(v)), 4 * lanes, order);
 }
 
@@ -121,7 +121,7 @@ V cpu_dot_group(struct em *e, V p, int64_t step, int n, int lanes, int operand)
         return LLVMBuildZExt(e->b, load_bytes(e, p, lanes, operand), bits, "");
     if (step == lanes && lanes == 16 && n >= 3 && em_cpu(e)->shuffles_bytes) {
         V all = n == 4 ? load_bytes(e, p, 64, operand) : load_some(e, p, n * lanes, 64, operand);
-        return LLVMBuildBitCast(e->b, interleave(e, all, 4, lanes), bits, "");
+        return LLVMBuildBitCast(e->b, interleave(e, all, lanes), bits, "");
     }
     for (int i = 0; i < 2 * lanes; i++)
         order[i] = i;
@@ -133,7 +133,7 @@ V cpu_dot_group(struct em *e, V p, int64_t step, int n, int lanes, int operand)
     V low = em_shuffle(e, v[0], v[1], 2 * lanes, order), high = em_shuffle(e, v[2], v[3], 2 * lanes, order);
     for (int i = 0; i < 4 * lanes; i++)
         order[i] = i;
-    return LLVMBuildBitCast(e->b, interleave(e, em_shuffle(e, low, high, 4 * lanes, order), 4, lanes), bits, "");
+    return LLVMBuildBitCast(e->b, interleave(e, em_shuffle(e, low, high, 4 * lanes, order), lanes), bits, "");
 }
 
 V cpu_lane(struct em *e, V v, int lane, int n)

@@ -20,12 +20,11 @@ static kn_layout last(struct ir_ctx *ctx, int rank, int axis)
     return kn_layout_make(ctx, rank, p, at);
 }
 
-/* Is the value's extent along that axis a number of whole vectors of 16-bit elements, which it is or will be read
- * as? */
-static bool whole_vectors(ir_type t, int axis)
+/* Are the value's channels a number of whole vectors of 16-bit elements, which it is or will be read as? */
+static bool whole_vectors(ir_type t)
 {
     int64_t n;
-    return ir_is_const(t->dim[axis], &n) && n % (VECTOR / 2) == 0;
+    return ir_is_const(t->dim[1], &n) && n % (VECTOR / 2) == 0;
 }
 
 /* Of a convolution: the result too where what is read has few channels. Weights of one whose groups are channels are
@@ -36,12 +35,12 @@ static kn_layout conv_layout(struct ir_ctx *ctx, const struct ir_node *n, int op
     ir_type x = n->in[0].value->type, w = n->in[1].value->type, y = n->out[0]->type;
     if (!tcc_is_half((enum tcc_dtype)x->dtype) || x->dtype != w->dtype || x->rank < 3)
         return NULL;
-    bool reads = whole_vectors(x, 1);
+    bool reads = whole_vectors(x);
     switch (operand) {
-    case -1: return whole_vectors(y, 1) ? last(ctx, y->rank, 1) : NULL;
+    case -1: return whole_vectors(y) ? last(ctx, y->rank, 1) : NULL;
     case 0: return reads ? last(ctx, x->rank, 1) : NULL;
     case 1:
-        return reads && whole_vectors(w, 1)         ? last(ctx, w->rank, 1)
+        return reads && whole_vectors(w)            ? last(ctx, w->rank, 1)
                : reads && ir_is_value(w->dim[1], 1) ? last(ctx, w->rank, 0)
                                                     : NULL;
     default: return NULL;
@@ -55,7 +54,7 @@ static kn_layout grad_weight_layout(struct ir_ctx *ctx, const struct ir_node *n,
     ir_type x = n->in[0].value->type, t = operand < 0 ? x : n->in[operand].value->type;
     if (!tcc_is_half((enum tcc_dtype)t->dtype) || t->rank < 3 || ir_get_i(n, IR_ATTR_groups, 1) != 1)
         return NULL;
-    return whole_vectors(t, 1) ? last(ctx, t->rank, 1) : NULL;
+    return whole_vectors(t) ? last(ctx, t->rank, 1) : NULL;
 }
 
 kn_layout cuda_layout(const struct pass_machine *m, struct ir_ctx *ctx, const struct ir_node *n, int operand)

@@ -66,11 +66,11 @@ static int k_step(const struct ct_side *s)
     return s->k_rows ? 16 * CT_ROW / 16 : STEP / 16;
 }
 
-static const char *list(struct ct *c, const char *format, int first, int n)
+static const char *list(struct ct *c, const char *format, int n)
 {
     const char *text = "";
     for (int i = 0; i < n; i++)
-        text = ir_internf(c->e->ctx, format, text, i ? ", " : "", first + i);
+        text = ir_internf(c->e->ctx, format, text, i ? ", " : "", i);
     return text;
 }
 
@@ -94,7 +94,7 @@ static int instructions(const struct ct *c)
 static const char *assembly(struct ct *c)
 {
     struct ir_ctx *ctx = c->e->ctx;
-    const char *text = "wgmma.fence.sync.aligned;\n", *sums = list(c, "%s%s$%d", 0, c->nacc);
+    const char *text = "wgmma.fence.sync.aligned;\n", *sums = list(c, "%s%s$%d", c->nacc);
     const char *majors = is_fp8(c) ? "" : ir_internf(ctx, ", %d, %d", c->rows.k_rows, c->cols.k_rows);
     int first = is_fp8(c) ? c->nacc : 2 * c->nacc;
     for (int i = 0; i < instructions(c); i++)
@@ -111,7 +111,7 @@ static const char *constraints(struct ct *c)
     for (int i = 1; i < c->nacc; i++)
         text = ir_internf(c->e->ctx, "%s,=f", text);
     if (!is_fp8(c))
-        text = ir_internf(c->e->ctx, "%s,%s", text, list(c, "%s%.1s%d", 0, c->nacc));
+        text = ir_internf(c->e->ctx, "%s,%s", text, list(c, "%s%.1s%d", c->nacc));
     for (int i = 0; i < instructions(c); i++)
         text = ir_internf(c->e->ctx, "%s,l,l", text);
     return ir_internf(c->e->ctx, "%s,~{memory}", text);
@@ -146,7 +146,7 @@ static void multiply(struct ct *c, V buffer)
 static void finish(struct ct *c)
 {
     struct em *e = c->e;
-    const char *results = "=f", *sums = list(c, "%s%.1s%d", 0, c->nacc);
+    const char *results = "=f", *sums = list(c, "%s%.1s%d", c->nacc);
     LLVMTypeRef types[CT_MAX_ACC];
     for (int i = 0; i < c->nacc; i++) {
         types[i] = e->t_f32;

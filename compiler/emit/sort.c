@@ -17,9 +17,9 @@ struct sorter {
     V count, half; /* i32: elements; comparisons of a step, half of the next power of two */
 };
 
-static V constant(const struct sorter *s, int64_t v)
+static V one_of(const struct sorter *s)
 {
-    return em_int(s->e->t_i32, v);
+    return em_int(s->e->t_i32, 1);
 }
 
 static V at(const struct sorter *s, int operand, V index)
@@ -70,7 +70,7 @@ static void step(const struct sorter *s, V log, bool mirror)
 {
     struct em *e = s->e;
     struct em_loop l;
-    V one = constant(s, 1), below = LLVMBuildSub(e->b, log, one, ""), size = LLVMBuildShl(e->b, one, log, "");
+    V one = one_of(s), below = LLVMBuildSub(e->b, log, one, ""), size = LLVMBuildShl(e->b, one, log, "");
     V lane = s->t ? s->t->lane : em_i64(e, 0), lanes = em_i64(e, s->t ? s->t->lanes : 1);
     em_loop_begin(e, &l, em_range(e, lane, LLVMBuildZExt(e->b, s->half, e->t_i64, "")), lanes, "pair");
     V pair = LLVMBuildTrunc(e->b, l.iv, e->t_i32, "");
@@ -96,8 +96,8 @@ void em_sort(struct em *e, const struct kn_insn *n, const struct em_threads *t)
     V zeros = em_intrinsic(e, "llvm.ctlz", 1, &e->t_i64, 2, (V[]){last, no});
     V log = LLVMBuildSub(e->b, em_i64(e, 64), zeros, "");
     s.count = LLVMBuildTrunc(e->b, count, e->t_i32, "");
-    s.half = LLVMBuildLShr(e->b, LLVMBuildShl(e->b, constant(&s, 1), LLVMBuildTrunc(e->b, log, e->t_i32, ""), ""),
-                           constant(&s, 1), "");
+    s.half = LLVMBuildLShr(e->b, LLVMBuildShl(e->b, one_of(&s), LLVMBuildTrunc(e->b, log, e->t_i32, ""), ""),
+                           one_of(&s), "");
     em_loop_begin(e, &runs, em_range(e, one, LLVMBuildAdd(e->b, log, one, "")), one, "run");
     step(&s, LLVMBuildTrunc(e->b, runs.iv, e->t_i32, ""), true);
     em_loop_begin(e, &steps, em_range(e, zero, LLVMBuildSub(e->b, runs.iv, one, "")), one, "step");

@@ -69,9 +69,9 @@ static value below(struct wide w, value a, value b)
     b = natural(w, b);
     return tt(w, NEURON_ALU_LT, a->is_number ? nk_solid(w.nk, w.t, a) : a, b);
 }
-static value shifted(struct wide w, enum neuron_alu op, value v, double by)
+static value high_half(struct wide w, value v)
 {
-    return nk_ts(w.nk, w.t, TCC_U32, op, natural(w, v), by);
+    return nk_ts(w.nk, w.t, TCC_U32, NEURON_ALU_SHR, natural(w, v), 16);
 }
 #define ADD(a, b) tt(w, NEURON_ALU_ADD, a, b)
 #define SUB(a, b) tt(w, NEURON_ALU_SUB, a, b)
@@ -133,16 +133,16 @@ static struct pair sub(struct wide w, struct pair a, struct pair b)
 /* The high word of the product of two words without sign: of halves, none of whose sums overflows. */
 static value high_product(struct wide w, value a, value b)
 {
-    value a0 = nk_ts(w.nk, w.t, TCC_U32, NEURON_ALU_AND, natural(w, a), 65535), a1 = shifted(w, NEURON_ALU_SHR, a, 16);
-    value b0 = nk_ts(w.nk, w.t, TCC_U32, NEURON_ALU_AND, natural(w, b), 65535), b1 = shifted(w, NEURON_ALU_SHR, b, 16);
+    value a0 = nk_ts(w.nk, w.t, TCC_U32, NEURON_ALU_AND, natural(w, a), 65535), a1 = high_half(w, a);
+    value b0 = nk_ts(w.nk, w.t, TCC_U32, NEURON_ALU_AND, natural(w, b), 65535), b1 = high_half(w, b);
     value p01 = MUL(a0, b1), p10 = MUL(a1, b0);
     value right = ts(w, NEURON_ALU_AND, p01, 65535);
-    value middle = ADD(shifted(w, NEURON_ALU_SHR, MUL(a0, b0), 16), right);
+    value middle = ADD(high_half(w, MUL(a0, b0)), right);
     middle = ADD(middle, ts(w, NEURON_ALU_AND, p10, 65535));
-    value second = shifted(w, NEURON_ALU_SHR, p10, 16);
-    value other = ADD(shifted(w, NEURON_ALU_SHR, p01, 16), second);
+    value second = high_half(w, p10);
+    value other = ADD(high_half(w, p01), second);
     value high = ADD(MUL(a1, b1), other);
-    return ADD(high, shifted(w, NEURON_ALU_SHR, middle, 16));
+    return ADD(high, high_half(w, middle));
 }
 static struct pair mul(struct wide w, struct pair a, struct pair b)
 {

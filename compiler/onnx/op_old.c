@@ -33,10 +33,10 @@ static void keep_attr(struct imp *im, struct restated *r, const char *name, cons
     set_attr(r, kept);
 }
 
-static bool set_operand(struct imp *im, int k, struct ir_value *v)
+static bool set_second(struct imp *im, struct ir_value *v)
 {
     if (v)
-        imp_bind_name(im, im->node->inputs[k], v);
+        imp_bind_name(im, im->node->inputs[1], v);
     return v != NULL;
 }
 
@@ -78,7 +78,7 @@ static bool aligned(struct imp *im, struct restated *r)
         return false;
     r->node.attr_count = 0;
     if (imp_i(im, "broadcast", 0))
-        return set_operand(im, 1, begin_at(im, x, y));
+        return set_second(im, begin_at(im, x, y));
     bool same = imp_rank(x) == imp_rank(y);
     for (int k = 0; same && k < imp_rank(x); k++)
         same = ir_expr_eq(im->ctx, imp_dim(x, k), imp_dim(y, k)) != IR_NO;
@@ -87,7 +87,7 @@ static bool aligned(struct imp *im, struct restated *r)
                        ir_type_text(im->ctx, x->type), ir_type_text(im->ctx, y->type));
     for (int k = 0; k < TCC_MAX_RANK; k++)
         words[k] = "the operands' dims differ, and broadcast is not 1";
-    return set_operand(im, 1, imp_with_dims(im, y, x->type->dim, words));
+    return set_second(im, imp_with_dims(im, y, x->type->dim, words));
 }
 
 /* Cast: `to` is the name of an element type. */
@@ -117,7 +117,7 @@ static bool sizes_as_values(struct imp *im, struct restated *r)
 {
     keep_attr(im, r, "axis", "axis");
     keep_attr(im, r, "split", "split");
-    return !imp_has(im, 1) || set_operand(im, 1, imp_cast(im, imp_tensor(im, 1), TCC_I64));
+    return !imp_has(im, 1) || set_second(im, imp_cast(im, imp_tensor(im, 1), TCC_I64));
 }
 
 /* Tile: how many copies, and along which one axis; both have the type of what is repeated. */
@@ -137,7 +137,7 @@ static bool tiles(struct imp *im, struct restated *r)
     for (int k = 0; k < imp_rank(x); k++)
         times[k] = k == axis ? copies : ir_const(im->ctx, 1);
     r->node.input_count = 2;
-    return set_operand(im, 1, imp_dims(im, imp_rank(x), times));
+    return set_second(im, imp_dims(im, imp_rank(x), times));
 }
 
 /* Upsample: of pictures, by two attributes; "bilinear" is "linear" today. */

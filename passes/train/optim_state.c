@@ -2,15 +2,14 @@
 /* optim_state.c - state variables of an optimizer: step, loss scale, slots, master weights, averages; their names. */
 #include "passes/train/optim_int.h"
 
-static struct ir_state *new_state(struct ir_module *m, const char *name, ir_type type, struct ir_tensor *init,
-                                  int flags)
+static struct ir_state *new_state(struct ir_module *m, const char *name, ir_type type, struct ir_tensor *init)
 {
     struct ir_state *s = ir_state_by_name(m, name);
     if (s) {
         ir_tensor_unref(init);
         return s;
     }
-    return ir_state_new(m, name, type, init, flags);
+    return ir_state_new(m, name, type, init, IR_STATE_OPTIMIZER);
 }
 
 static bool new_scalar(struct ir_module *m, const char *name, enum tcc_dtype dtype, double init)
@@ -20,7 +19,7 @@ static bool new_scalar(struct ir_module *m, const char *name, enum tcc_dtype dty
         t = tcc_is_float(dtype) ? ir_tensor_scalar_f(dtype, init) : ir_tensor_scalar_i(dtype, (int64_t)init);
     if (init != 0 && !t)
         ir_no_memory(m->ctx);
-    return new_state(m, name, ir_scalar_type(m->ctx, dtype), t, IR_STATE_OPTIMIZER) != NULL;
+    return new_state(m, name, ir_scalar_type(m->ctx, dtype), t) != NULL;
 }
 
 const char *optim_slot_name(struct ir_ctx *ctx, const struct optim_slot *slot, const char *parameter)
@@ -86,8 +85,7 @@ static bool new_slots(struct ir_module *m, const struct optim_config *c, const s
         }
         struct ir_state *s =
             new_state(m, optim_slot_name(m->ctx, slot, parameter->name),
-                      like ? ir_with_dtype(m->ctx, parameter->type, type) : ir_scalar_type(m->ctx, type), init,
-                      IR_STATE_OPTIMIZER);
+                      like ? ir_with_dtype(m->ctx, parameter->type, type) : ir_scalar_type(m->ctx, type), init);
         if (!s)
             return false;
         s->owner = owner;
@@ -109,7 +107,7 @@ static bool new_master(struct ir_module *m, const struct ir_state *parameter, ir
             ((float *)init->data)[i] = (float)tcc_load_f64((enum tcc_dtype)from->dtype, ir_tensor_at(from, i));
     }
     struct ir_state *s = new_state(m, ir_internf(m->ctx, "master.%s", parameter->name),
-                                   ir_with_dtype(m->ctx, parameter->type, TCC_F32), init, IR_STATE_OPTIMIZER);
+                                   ir_with_dtype(m->ctx, parameter->type, TCC_F32), init);
     if (s)
         s->owner = owner;
     return s != NULL;
@@ -138,8 +136,7 @@ bool optim_states(struct ir_module *m, const struct train_options *o, int n, str
     for (int i = 0; i < n; i++) {
         ir_type type = ir_with_dtype(m->ctx, params[i]->type, optim_update_type(params[i]));
         ir_expr owner = train_zero_has(o, 1) ? train_zero_symbol(m->ctx, params[i]->name) : NULL;
-        struct ir_state *average =
-            c->ema != 0 ? new_state(m, optim_average_name(m->ctx, params[i]), type, NULL, IR_STATE_OPTIMIZER) : NULL;
+        struct ir_state *average = c->ema != 0 ? new_state(m, optim_average_name(m->ctx, params[i]), type, NULL) : NULL;
         if (!new_slots(m, c, params[i], owner) ||
             (optim_has_master(c, params[i]) && !new_master(m, params[i], owner)) || (c->ema != 0 && !average))
             return false;
