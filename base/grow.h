@@ -12,7 +12,8 @@
 #include <string.h>
 
 /* Is there room for one more than the n elements of array `at`, whose room (an integer variable of 32 or 64 bits) is
- * at first that given? False: no memory, or more than the room can count, and all is as it was. */
+ * at first that given? False: no memory, or more than the room can count, and all is as it was. `at`, n and `room` are
+ * evaluated several times. */
 #define GROWN(at, n, room, first) ((n) != (room) || tcc_grow(&(at), sizeof *(at), &(room), sizeof(room), (first)))
 
 static inline bool tcc_grow(void *at, size_t each, void *room, size_t width, size_t first)
@@ -46,7 +47,8 @@ static inline bool tcc_resize(void *at, size_t each, size_t n)
     return true;
 }
 
-/* Has array `at` at least n elements, of the `has` that it is said to have, new ones zero? False: no memory. */
+/* Has array `at` at least n elements, of the `has` that it is said to have, new ones zero? False: no memory.
+ * All three are evaluated several times. */
 #define RESERVED(at, has, n)                                                              \
     ((n) <= (has) || (tcc_resize(&(at), sizeof *(at), (n)) &&                             \
                       (memset((at) + (has), 0, ((n) - (has)) * sizeof *(at)), (has) = (n), true)))

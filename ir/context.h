@@ -44,7 +44,7 @@ _Noreturn void ir_no_memory(struct ir_ctx *ctx);
 /* A growing array for compiler code: VEC(int) v = {0}; VEC_PUSH(ctx, v, 3). Memory from the context's arena. */
 #define VEC(...) struct { __VA_ARGS__ *at; int n, cap; }
 #define VEC_PUSH(ctx, v, ...) IR_PUSH(ctx, (v).at, (v).n, (v).cap, __VA_ARGS__)
-/* The same where array, count and room have other names. */
+/* The same where array, n and cap have other names; each of the three is evaluated several times. */
 #define IR_PUSH(ctx, array, n, cap, ...) ({ \
         __typeof__(*(array)) vec_item_ = (__VA_ARGS__);      /* first: it may read the array */ \
         if ((n) == (cap)) \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * verify.c - checks everything that a pass may rely on:
- *   links      nodes in their block's list, operands in their value's use list and nothing else, ids in range and
- * unique order      a value is defined before it is used, in the same block or one around it; terminators end blocks
+ *   links      nodes in their block's list, operands in their value's use list and nothing else, ids in range, unique
+ *   order      a value is defined before it is used, in the same block or one around it; terminators end blocks
  *   table      operands and attributes are what the op's row says
  *   types      inference finds the types that the outputs have
  *   symbols    defined before use: by a function's inputs, `bind`, and outputs of ops that define symbols

@@ -12,7 +12,8 @@
 #include <string.h>
 
 /* Is there room for one more than the n elements of array `at`, whose room (an integer variable of 32 or 64 bits) is
- * at first that given? False: no memory, or more than the room can count, and all is as it was. */
+ * at first that given? False: no memory, or more than the room can count, and all is as it was. `at`, n and `room` are
+ * evaluated several times. */
 #define GROWN(at, n, room, first) ((n) != (room) || sim_grow(&(at), sizeof *(at), &(room), sizeof(room), (first)))
 
 static inline bool sim_grow(void *at, size_t each, void *room, size_t width, size_t first)

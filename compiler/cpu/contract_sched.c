@@ -4,8 +4,8 @@
  *
  * The model counts cycles of one step of the sum in a register tile of mr rows and cv vectors: two multiply-adds and
  * two loads a cycle, at least the latency of one multiply-add, and a little for bringing in B (more when its columns
- * don't stay in the nearest cache) and for each row. It was
- * checked against measurements of tests/bench on AVX-512 and AVX2.
+ * don't stay in the nearest cache) and for each row. It was checked against measurements of tests/bench on AVX-512 and
+ * AVX2.
  */
 #include "compiler/cpu/contract_int.h"
 #include "compiler/cpu/emit_int.h"
