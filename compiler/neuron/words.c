@@ -4,8 +4,7 @@
  * and others (words.def). The kernel is written anew: the last instruction of such an expression becomes the function
  * of x (op IR_NOPS + its number: ops.c), and what nobody reads any more a number, of which nothing is made.
  *
- * The function rounds once where the expression does several times; at infinities it has the limit where 0 times an
- * infinity would be NaN.
+ * The function rounds once where the expression does several times.
  */
 #include "compiler/neuron/ops_int.h"
 

@@ -146,7 +146,7 @@ INLINE double softplus(double x)
     return (x > 0 ? x : 0) + (u == 1 ? e : l) + (x == x ? 0 : x);
 }
 
-/* 0 times an infinity is the limit. */
+/* 0 times an infinity is the limit, where no expression that kernels spell out (compiler/neuron/words.def) says NaN. */
 INLINE double times(double x, double factor)
 {
     return factor == 0 && x == x ? 0 : x * factor;
@@ -160,7 +160,7 @@ INLINE double silu_dx(double x)
 
 INLINE double gelu_dx(double x)
 {
-    return 0.5 * one_plus_erf(x * 0.7071067811865476) + times(x, 0.3989422804014327 * exponential(-0.5 * x * x));
+    return 0.5 * one_plus_erf(x * 0.7071067811865476) + x * (0.3989422804014327 * exponential(-0.5 * x * x));
 }
 
 #define EACH(id, value)                   \
@@ -180,11 +180,11 @@ NEURON_WIDE void neuron_functions(enum neuron_func f, float parameter, int64_t n
         EACH(SIGMOID, sigmoid(x));
         EACH(RELU, x > 0 || !(x == x) ? x : 0);
         EACH(PRELU, x > 0 || !(x == x) ? x : times(x, alpha));
-        EACH(GELU, times(x, 0.5 * one_plus_erf(x * 0.7071067811865476)));
+        EACH(GELU, x * (0.5 * one_plus_erf(x * 0.7071067811865476)));
         EACH(GELU_DX, gelu_dx(x));
-        EACH(GELU_TANH, times(x, sigmoid(twice_root * (x + 0.044715 * x * x * x))));
+        EACH(GELU_TANH, x * sigmoid(twice_root * (x + 0.044715 * x * x * x)));
         EACH(GELU_SIGMOID, times(x, sigmoid(1.702 * x)));
-        EACH(SILU, times(x, sigmoid(x)));
+        EACH(SILU, x * sigmoid(x));
         EACH(SILU_DX, silu_dx(x));
         EACH(TANH, tangent(x));
         EACH(SOFTPLUS, softplus(x));
