@@ -144,7 +144,8 @@ INFER(winograd)
     int axes = x ? x->rank - 2 : 0;
     if (!x || !u)
         return false;
-    if (u->rank != 3 || !ir_winograd_of(n, 0, w) || !infer_merge(ctx, x->dim[1], u->dim[1]))
+    if (u->rank != 3 || !ir_winograd_of(n, 0, w) ||
+        !infer_merge(ctx, ir_mulc(ctx, x->dim[1], ir_winograd_filters(w)), u->dim[1]))
         return infer_fail(ctx, n, "%s does not fit transformed weights %s", ir_type_text(ctx, x), ir_type_text(ctx, u));
     for (int i = 1; i < 3; i++)
         if (!ir_is_value(ir_mod(ctx, u->dim[i], ir_const(ctx, IR_WINOGRAD_BLOCK)), 0))

@@ -6,6 +6,9 @@
  * each residue of its taps, over every so manieth element (its phases); F(m, 1) are m products as they stand. A filter
  * whose taps lie d elements apart makes m results that lie so, too. Of two axes each product is one of a point along
  * either; an axis of one tap has one point, and a tile one result along it.
+ *
+ * A long filter is the sum of short ones of m taps: that of the taps from i m on makes a tile's results of the elements
+ * of the i-th tile behind it, F(m, m), so that elements are transformed once for all of them.
  */
 #ifndef TCC_IR_WINOGRAD_H
 #define TCC_IR_WINOGRAD_H
@@ -23,6 +26,7 @@ extern const double ir_winograd_at[IR_WINOGRAD_POINTS - 1];
 /* Along an axis of a tile. */
 struct ir_winograd {
     int taps, stride, dilation, results, points; /* of all phases; elements, too */
+    int filters;                                 /* of so many taps each, one behind the other */
 };
 /* The phase of the taps p, p + stride, ..: how many, its points, the number of the first one. */
 struct ir_winograd_phase { int taps, points, first; };
@@ -34,6 +38,7 @@ bool ir_winograd_of(const struct ir_node *n, int results, struct ir_winograd w[2
 /* Points, and results, of a tile. */
 int ir_winograd_points(const struct ir_winograd w[2]);
 int ir_winograd_results(const struct ir_winograd w[2]);
+int ir_winograd_filters(const struct ir_winograd w[2]);
 struct ir_winograd_phase ir_winograd_phase(const struct ir_winograd *w, int phase);
 /* What a point's product takes of a tap, along an axis. */
 double ir_winograd_weight(const struct ir_winograd *w, int point, int tap);

@@ -111,7 +111,7 @@ int64_t cpu_window(const struct pass_machine *m, const struct ir_node *n, enum p
     switch (what) {
     case PASS_WINDOW_TILE: return cpu_winograd(m, n);
     case PASS_WINDOW_CHANNELS: return group_channels(n);
-    case PASS_WINDOW_PADDED: return pads(n);
+    case PASS_WINDOW_PADDED: return pads(n) && !cpu_winograd(m, n);
     case PASS_WINDOW_GATHERED: return gathers(m, n);
     }
     return 0;

@@ -12,7 +12,8 @@
  *
  * The stages' bodies are emitted as they stand, with their row buffers moved to the tile's place. As many tiles are
  * taken at once as pays: each pass over them reads all weights, and few of them fill no register tile. A tile of the
- * launch that has the same ones as the tile before finds v as that left it.
+ * launch that has the same ones as the tile before finds v as that left it. A long filter's products sum over its short
+ * ones, too, each with v of the tiles so many further on: v is there for as many tiles more.
  */
 #include "compiler/cpu/emit_int.h"
 #include "base/mutant.h"
@@ -34,6 +35,7 @@ struct wg {
     const struct kn_kernel *k;
     struct kn_winograd r;
     int64_t frequencies, channels, room; /* of input; tiles that v and m have room for */
+    int64_t filters, depth;              /* of a long one; products of a sum */
     int panel;                           /* output channels */
     bool from_far; /* an image's lines come from behind the second cache, so that it is read block by block */
     LLVMValueRef scratch, first, ntiles;
@@ -51,9 +53,11 @@ static bool study(const struct kn_kernel *k, struct wg *g)
         return false;
     g->channels = ir_const_or(k->dims[g->r.in_block].extent, 0) * BLOCK;
     g->frequencies = ir_const_or(k->dims[g->r.frequency].extent, 0);
+    g->filters = g->r.filter < 0 ? 1 : ir_const_or(k->dims[g->r.filter].extent, 0);
+    g->depth = g->filters * g->channels;
     const struct kn_operand *u = &k->operands[k->insns[g->r.load_u].operand];
     g->panel = (int)ir_const_or(u->dims[u->rank - 1], 0);
-    return g->frequencies > 0 && g->channels > 0 && (g->panel == BLOCK || g->panel == 2 * BLOCK);
+    return g->frequencies > 0 && g->depth > 0 && (g->panel == BLOCK || g->panel == 2 * BLOCK);
 }
 
 /* Channels whose values are lanes of one vector, where LLVM finds no instruction that reads one for all; 1: it does. */
@@ -95,7 +99,7 @@ static double cost(const struct pass_machine *m, const struct ir_node *n, const 
 {
     ir_type x = n->in[0].value->type, u = n->in[1].value->type, y = n->out[0]->type;
     int64_t images = ir_const_or(x->dim[0], 1), c = ir_const_or(u->dim[1], 0), o = ir_const_or(y->dim[1], 0),
-            points = w ? ir_winograd_points(w) : 1, count = images;
+            points = w ? ir_winograd_points(w) : 1, count = images, filters = w ? ir_winograd_filters(w) : 1;
     for (int i = 2; i < y->rank; i++) {
         const struct ir_winograd *along = w ? &w[i + 2 - y->rank] : NULL;
         int64_t each = along ? along->results * along->dilation : 1;
@@ -105,7 +109,7 @@ static double cost(const struct pass_machine *m, const struct ir_node *n, const 
     const struct cpu_machine *cpu = (const struct cpu_machine *)m;
     double vector = (double)cpu->emit.vector_bytes / 4, tiles = (double)count;
     int64_t panel = w ? cpu_winograd_panel(m, o) : 1, wide = (o + panel - 1) / panel * panel;
-    double pairs = (double)points * (double)c * (double)wide, products = pairs * tiles / (2 * vector),
+    double pairs = (double)(points * filters) * (double)c * (double)wide, products = pairs * tiles / (2 * vector),
            fetch = pairs * (double)images, waits = pairs * 4 > (double)cpu->l2 ? pairs / 4 : 0,
            transforms = w ? transform_cycles(w) * ir_winograd_points(w) : 0;
     /* Weights that change are transformed in each run: written, put into panels. */
@@ -209,14 +213,14 @@ static double step_cost(const struct cpu_machine *m, int panel, int64_t tiles)
 static int64_t choose_pieces(const struct cpu_machine *m, const struct wg *g, int64_t tiles, int64_t blocks)
 {
     int64_t best = 1, wanted = tiles >= 48 ? 4 : 1;
-    double least = 0, weights = (double)(g->frequencies * g->channels) * (double)(blocks * BLOCK) * 4,
+    double least = 0, weights = (double)(g->frequencies * g->depth) * (double)(blocks * BLOCK) * 4,
            panels = (double)((blocks * BLOCK + g->panel - 1) / g->panel),
-           steps = (double)(g->frequencies * g->channels) * panels * parts_of(m, g->panel);
+           steps = (double)(g->frequencies * g->depth) * panels * parts_of(m, g->panel);
     for (int64_t pieces = wanted; pieces <= tiles; pieces++) {
         int64_t each = (tiles + pieces - 1) / pieces, last = tiles - (pieces - 1) * each;
         if (last <= 0)
             continue;
-        double held = (double)(each * (v_step(g) + 2 * g->frequencies * BLOCK)) * 4;
+        double held = (double)((each + g->filters - 1) * v_step(g) + each * 2 * g->frequencies * BLOCK) * 4;
         double cycles = steps * (step_cost(m, g->panel, each) * (double)(pieces - 1) + step_cost(m, g->panel, last)),
                fetch = (double)pieces * weights / (weights > 8. * (double)m->l2 ? 8 : 32);
         cycles = (cycles > fetch ? cycles : fetch) + (double)pieces * weights / 32;
@@ -239,9 +243,15 @@ static int64_t choose_pieces(const struct cpu_machine *m, const struct wg *g, in
 static int64_t unknown_tiles(const struct cpu_machine *m, const struct wg *g, int64_t blocks)
 {
     int64_t fit = m->l2 / (v_step(g) * 4);
-    if (g->frequencies * g->channels * blocks * BLOCK * 4 <= m->l2 / 4)
+    if (g->frequencies * g->depth * blocks * BLOCK * 4 <= m->l2 / 4)
         return LEAST_ROWS;
     return fit < LEAST_ROWS ? LEAST_ROWS : fit > MOST_ROWS ? MOST_ROWS : fit / REGISTER_ROWS * REGISTER_ROWS;
+}
+
+/* Tiles that v and m take: register tiles reach beyond the last, long filters read further on. */
+static int64_t room_of(const struct wg *g, int64_t tiles)
+{
+    return tiles + 16 + g->filters - 1;
 }
 
 static bool schedule_winograd(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kernel *k)
@@ -258,7 +268,7 @@ static bool schedule_winograd(const struct cpu_machine *m, struct ir_ctx *ctx, s
     k->schedule.tile[g.r.image] = 1;
     k->schedule.tile[g.r.tile] = each;
     k->schedule.tile[g.r.out_block] = (share + panel - 1) / panel * panel;
-    int64_t room = each + 16;
+    int64_t room = room_of(&g, each);
     k->tiles = em_tile_count(ctx, k);
     k->scratch = ir_const(ctx, room * (v_step(&g) + 2 * g.frequencies * BLOCK) * 4);
     return true;
@@ -352,8 +362,11 @@ static void transform_in(struct wg *g)
     struct em *e = g->e;
     struct em_loop outer, inner;
     bool far = g->from_far;
-    em_loop_begin(e, &outer, far ? em_points(e, g->r.in_block) : em_below(e, g->ntiles), em_i64(e, 1), "in");
-    em_loop_begin(e, &inner, far ? em_below(e, g->ntiles) : em_points(e, g->r.in_block), em_i64(e, 1), "in");
+    LLVMValueRef tiles = add(g, g->ntiles, g->filters - 1);
+    if (g->r.filter >= 0)
+        bind_dim(g, g->r.filter, em_i64(e, 0));
+    em_loop_begin(e, &outer, far ? em_points(e, g->r.in_block) : em_below(e, tiles), em_i64(e, 1), "in");
+    em_loop_begin(e, &inner, far ? em_below(e, tiles) : em_points(e, g->r.in_block), em_i64(e, 1), "in");
     LLVMValueRef tile = far ? inner.iv : outer.iv;
     bind_dim(g, g->r.in_block, far ? outer.iv : inner.iv);
     bind_tile(g, tile);
@@ -379,10 +392,10 @@ struct acc {
     LLVMValueRef at[64];
 };
 
-/* Products of mr tiles with two vectors of u, or one, `unroll` channels a time; `lines` cache lines from `next` on are
- * fetched meanwhile. */
-static void products(struct wg *g, LLVMValueRef a, LLVMValueRef b, int mr, LLVMValueRef next, int lines,
-                     struct acc *acc)
+/* Products of mr tiles with two vectors of u, or one, `unroll` channels a time, of one filter; `lines` cache lines from
+ * `next` on are fetched meanwhile. */
+static void filter_products(struct wg *g, LLVMValueRef a, LLVMValueRef b, int mr, LLVMValueRef next, int lines,
+                            struct acc *acc)
 {
     struct em *e = g->e;
     struct em_loop l;
@@ -409,6 +422,30 @@ static void products(struct wg *g, LLVMValueRef a, LLVMValueRef b, int mr, LLVMV
             }
         }
     }
+    for (int i = 0; i < n; i++)
+        em_loop_next(&l, i, acc->at[i]);
+    em_loop_end(e, &l);
+    for (int i = 0; i < n; i++)
+        acc->at[i] = l.phi[i];
+}
+
+/* Those of all filters: each reads the tiles that lie so many further on. */
+static void products(struct wg *g, LLVMValueRef a, LLVMValueRef b, int mr, LLVMValueRef next, int lines,
+                     struct acc *acc)
+{
+    struct em *e = g->e;
+    struct em_loop l;
+    int n = mr * vectors_of(em_cpu(e), g->panel);
+    if (g->filters == 1) {
+        filter_products(g, a, b, mr, next, lines, acc);
+        return;
+    }
+    em_loop_begin(e, &l, em_below(e, em_i64(e, g->filters)), em_i64(e, 1), "filter");
+    for (int i = 0; i < n; i++)
+        acc->at[i] = em_loop_carry(e, &l, acc->at[i]);
+    LLVMValueRef weights = at(g, b, mul(g, l.iv, g->channels * g->panel)), tiles = at(g, a, mul(g, l.iv, v_step(g)));
+    LLVMValueRef fetched = at(g, next, mul(g, l.iv, g->channels * lines * LINE / 2));
+    filter_products(g, tiles, weights, mr, fetched, lines, acc);
     for (int i = 0; i < n; i++)
         em_loop_next(&l, i, acc->at[i]);
     em_loop_end(e, &l);
@@ -454,7 +491,7 @@ static void row_blocks(struct wg *g, const struct panel *p, struct em_range rows
     struct em_loop r;
     em_loop_begin(e, &r, rows, em_i64(e, mr), "rows");
     LLVMValueRef number = LLVMBuildUDiv(e->b, LLVMBuildSub(e->b, r.iv, rows.lo, ""), em_i64(e, mr), "");
-    number = mul(g, add(g, number, block), g->channels / 2 * lines * LINE);
+    number = mul(g, add(g, number, block), g->depth / 2 * lines * LINE);
     row_block(g, p, r.iv, mr, at(g, p->next, number), lines);
     em_loop_end(e, &r);
 }
@@ -477,7 +514,8 @@ static void known_rows(struct wg *g, const struct panel *p, int64_t tiles)
 static void known_pieces(struct wg *g, const struct panel *p)
 {
     struct em *e = g->e;
-    int64_t tiles = ir_const_or(g->k->dims[g->r.tile].extent, 0), each = g->room - 16, last = tiles % each;
+    int64_t tiles = ir_const_or(g->k->dims[g->r.tile].extent, 0), each = g->k->schedule.tile[g->r.tile],
+            last = tiles % each;
     struct em_if f;
     if (!last) {
         known_rows(g, p, each);
@@ -531,8 +569,8 @@ static void multiply(struct wg *g, LLVMValueRef u)
                       .most = most_rows(em_cpu(e), g->panel)};
     em_loop_begin(e, &z, em_below(e, em_i64(e, g->frequencies)), em_i64(e, 1), "z");
     p.z = z.iv;
-    p.weights = at(g, u, mul(g, z.iv, g->channels * g->panel));
-    p.next = at(g, p.weights, em_i64(e, g->channels * g->panel));
+    p.weights = at(g, u, mul(g, z.iv, g->depth * g->panel));
+    p.next = at(g, p.weights, em_i64(e, g->depth * g->panel));
     for (p.part = 0; p.part < p.parts; p.part++)
         (ir_const_or(g->k->dims[g->r.tile].extent, 0) ? known_pieces : unknown_rows)(g, &p);
     em_loop_end(e, &z);
@@ -580,7 +618,7 @@ static void emit_winograd(struct em *e)
     if (!study(e->k, &g))
         return; /* cannot be: its schedule said that it can */
     g.e = e;
-    g.room = e->k->schedule.tile[g.r.tile] + 16;
+    g.room = room_of(&g, e->k->schedule.tile[g.r.tile]);
     g.from_far = image_bytes(&g) > FAR;
     g.scratch = e->scratch;
     em_tiles_begin(e, &t);

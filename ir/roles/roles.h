@@ -100,6 +100,7 @@ enum kn_role_kind { KN_ROLE_DIM, KN_ROLE_DIMS, KN_ROLE_INSN, KN_ROLE_STAGE, KN_R
     R(DIM, in_block, )                                                                                                \
     R(DIM, in_lane, )                                                                                                 \
     R(DIM, frequency, )                                                                                               \
+    R(DIM, filter, )        /* of a long one, which reads v of the tile so many further on; none: it is one */       \
     R(OPERAND, v, )         /* row buffers: of a tile's transformed elements, and of the sums of their products */    \
     R(OPERAND, m, )                                                                                                   \
     R(INSN, load_u, )       /* the transformed weights */                                                             \

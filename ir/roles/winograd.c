@@ -3,7 +3,7 @@
 #include "ir/roles/roles_int.h"
 
 enum { TAKE, SUM, KEEP, GIVE, STAGES };
-enum { IMAGE, TILE, OUT_BLOCK, OUT_LANE, IN_BLOCK, IN_LANE, FREQUENCY, DIMS };
+enum { IMAGE, TILE, OUT_BLOCK, OUT_LANE, IN_BLOCK, IN_LANE, FREQUENCY, DIMS, FILTER = DIMS };
 
 /* The operand that the last instruction of a stage stores to; -1: it does not. */
 static int stored_last(const struct kn_kernel *k, int stage)
@@ -16,12 +16,13 @@ bool kn_find_winograd(const struct kn_kernel *k, struct kn_roles *r)
 {
     struct kn_winograd *w = &r->winograd;
     const struct kn_stage *s = k->stages;
-    if (k->kind != IR_K_WINDOW || k->nstages != STAGES || k->ndims != DIMS || k->dims[OUT_LANE].role != KN_OUTER ||
-        k->dims[IN_BLOCK].role != KN_INNER || k->split.combine)
+    bool filters = k->ndims == DIMS + 1;
+    uint32_t taken = 1u << IN_BLOCK | 1u << IN_LANE | (filters ? 1u << FILTER : 0);
+    if (k->kind != IR_K_WINDOW || k->nstages != STAGES || (k->ndims != DIMS && !filters) ||
+        k->dims[OUT_LANE].role != KN_OUTER || k->dims[IN_BLOCK].role != KN_INNER || k->split.combine)
         return false;
-    if (s[TAKE].inner || s[KEEP].inner || s[GIVE].inner || s[GIVE].repeat ||
-        s[TAKE].repeat != (1u << IN_BLOCK | 1u << IN_LANE) || s[SUM].inner != s[TAKE].repeat ||
-        s[SUM].repeat != 1u << FREQUENCY || s[KEEP].repeat != s[SUM].repeat)
+    if (s[TAKE].inner || s[KEEP].inner || s[GIVE].inner || s[GIVE].repeat || s[TAKE].repeat != taken ||
+        s[SUM].inner != s[TAKE].repeat || s[SUM].repeat != 1u << FREQUENCY || s[KEEP].repeat != s[SUM].repeat)
         return false;
     *w = (struct kn_winograd){.image = IMAGE,
                               .tile = TILE,
@@ -30,6 +31,7 @@ bool kn_find_winograd(const struct kn_kernel *k, struct kn_roles *r)
                               .in_block = IN_BLOCK,
                               .in_lane = IN_LANE,
                               .frequency = FREQUENCY,
+                              .filter = filters ? FILTER : -1,
                               .v = stored_last(k, TAKE),
                               .m = stored_last(k, KEEP),
                               .load_u = -1,

@@ -6,7 +6,8 @@
  * elements and 8 products of 4 results.
  *
  *   outer n, t (of the image's tiles, row by row), ob, ol (channel ob * 16 + ol); inner ib, il (channel ib * 16 + il),
- *   z < 36
+ *   z < 36; of a long filter besides f, its short ones, each of which reads the tile that lies f tiles further on:
+ *   stages of (ib, il) are of (ib, il, f) then, and v is v[f, z, channel]
  *   stage () repeat (ib, il)   v[z, channel] = B' d B of the tile's 36 elements
  *   stage (ib, il) repeat (z)   sum of v u
  *   stage () repeat (z)        m[z] = sum
@@ -155,29 +156,36 @@ static void transform_out(struct kb *k, int s, const struct ir_winograd *w, int 
         m[i * step] = out[i];
 }
 
-static int temp(struct kb *k, const char *name, int64_t n, ir_expr channels)
+static int temp(struct kb *k, const char *name, int filters, int64_t n, ir_expr channels)
 {
-    struct kn_operand t = {
-        .use = KN_LOCAL, .space = KN_SCRATCH, .dtype = TCC_F32, .name = name, .rank = channels ? 2 : 1};
-    t.dims[0] = ir_const(k->ctx, n);
-    t.dims[1] = channels;
+    struct kn_operand t = {.use = KN_LOCAL, .space = KN_SCRATCH, .dtype = TCC_F32, .name = name};
+    if (filters > 1)
+        t.dims[t.rank++] = ir_const(k->ctx, filters);
+    t.dims[t.rank++] = ir_const(k->ctx, n);
+    if (channels)
+        t.dims[t.rank++] = channels;
     VEC_PUSH(k->ctx, k->operands, t);
     VEC_PUSH(k->ctx, k->values, NULL);
     return k->operands.n - 1;
 }
 
-static int temp_access(struct kb *k, int stage, int operand, ir_expr z, ir_expr channel, int stored)
+/* Of v, with a filter (NULL: there is one) and a channel, or of m. */
+static int temp_access(struct kb *k, int stage, int operand, ir_expr filter, ir_expr z, ir_expr channel, int stored)
 {
-    ir_expr *index = IR_NEWN(k->ctx, 2, ir_expr);
-    index[0] = z;
-    index[1] = channel;
+    ir_expr *index = IR_NEWN(k->ctx, 3, ir_expr);
+    int nindex = 0;
+    if (filter)
+        index[nindex++] = filter;
+    index[nindex++] = z;
+    if (channel)
+        index[nindex++] = channel;
     return kb_insn(k, stage,
                    (struct kn_insn){.code = stored >= 0 ? KN_STORE : KN_LOAD,
                                     .dtype = TCC_F32,
                                     .nargs = stored >= 0,
                                     .arg = {stored, -1, -1},
                                     .operand = operand,
-                                    .nindex = channel ? 2 : 1,
+                                    .nindex = nindex,
                                     .index = index});
 }
 
@@ -186,6 +194,7 @@ struct tile {
     struct ir_winograd w[2];
     int axes;                            /* of the image; w[2 - axes] on */
     ir_expr image, first[2], in, out, z; /* row and column of the tile's first result; channels; frequency */
+    ir_expr filter;                      /* of a long one; NULL: there is one */
     uint32_t in_dims, z_dim;
 };
 
@@ -212,6 +221,8 @@ static void place(struct kb *k, const struct tile *t, bool result, int i, const 
         const struct ir_winograd *w = &t->w[2 - t->axes + axis];
         int across = result ? t->w[1].results : t->w[1].points, along = axis == t->axes - 1 ? i % across : i / across;
         ir_expr from = t->first[2 - t->axes + axis];
+        if (!result && w->filters > 1)
+            from = ir_add(k->ctx, from, ir_mulc(k->ctx, t->filter, w->taps));
         if (!result)
             from = ir_sub(k->ctx, ir_mulc(k->ctx, from, w->stride), before->exprs[axis]);
         idx[2 + axis] = ir_addc(k->ctx, from, (int64_t)along * w->dilation);
@@ -238,24 +249,26 @@ static void take_tile(struct kb *k, struct tile *t)
     for (int i = 0; i < points; i += across)
         transform_in(k, stage, &t->w[1], d + i, 1);
     for (int i = 0; i < points; i++)
-        temp_access(k, stage, w->v, ir_const(k->ctx, i), t->in, d[i]);
+        temp_access(k, stage, w->v, t->filter, ir_const(k->ctx, i), t->in, d[i]);
     kb_stage_end(k, stage);
 }
 
 static void multiply(struct kb *k, struct tile *t)
 {
     struct kn_winograd *w = &k->roles.winograd;
-    ir_expr at[3] = {t->z, t->in, t->out};
+    ir_expr channels = t->n->in[0].value->type->dim[1], at[3] = {t->z, t->in, t->out};
+    if (t->filter)
+        at[1] = ir_add(k->ctx, ir_mul(k->ctx, t->filter, channels), t->in);
     int stage = kb_stage_new(k, t->in_dims), args[2];
     k->stages.at[stage].repeat = t->z_dim;
-    args[0] = temp_access(k, stage, w->v, t->z, t->in, -1);
+    args[0] = temp_access(k, stage, w->v, t->filter, t->z, t->in, -1);
     args[1] = lw_operand(k, stage, t->n->in[1].value, at, TCC_F32);
     w->load_u = kb_load_of(k, args[1]);
     w->sum = lw_reduce(k, stage, KN_SUM, TCC_F32, kb_scalar(k, stage, IR_mul, TCC_F32, 2, args));
     kb_stage_end(k, stage);
     stage = kb_stage_new(k, 0);
     k->stages.at[stage].repeat = t->z_dim;
-    temp_access(k, stage, w->m, t->z, NULL, w->sum);
+    temp_access(k, stage, w->m, NULL, t->z, NULL, w->sum);
     kb_stage_end(k, stage);
 }
 
@@ -288,7 +301,7 @@ static void finish(struct kb *k, const struct lw_group *g, const struct tile *t)
     struct kn_winograd *w = &k->roles.winograd;
     int stage = w->give = kb_stage_new(k, 0), across = t->w[1].points, wide = t->w[1].results, m[ELEMENTS];
     for (int i = 0; i < ir_winograd_points(t->w); i++)
-        m[i] = temp_access(k, stage, w->m, ir_const(k->ctx, i), NULL, -1);
+        m[i] = temp_access(k, stage, w->m, NULL, ir_const(k->ctx, i), NULL, -1);
     for (int i = 0; i < across; i++)
         transform_out(k, stage, &t->w[0], m + i, across);
     for (int i = 0; i < t->w[0].results; i++)
@@ -327,8 +340,13 @@ bool lw_build_winograd(struct kb *k, struct lw_group *g)
     t.in = ir_add(k->ctx, t.in, lw_inner_dim(k, block, &t.in_dims));
     w->frequency = k->dims.n;
     t.z = lw_inner_dim(k, u->dim[0], &t.z_dim);
-    w->v = temp(k, "v", ir_winograd_points(t.w), x->dim[1]);
-    w->m = temp(k, "m", ir_winograd_points(t.w), NULL);
+    int filters = ir_winograd_filters(t.w);
+    if (filters > 1) {
+        w->filter = k->dims.n;
+        t.filter = lw_inner_dim(k, ir_const(k->ctx, filters), &t.in_dims);
+    }
+    w->v = temp(k, "v", filters, ir_winograd_points(t.w), x->dim[1]);
+    w->m = temp(k, "m", 1, ir_winograd_points(t.w), NULL);
     take_tile(k, &t);
     multiply(k, &t);
     finish(k, g, &t);

@@ -51,22 +51,25 @@ static void transform_weights(const struct ir_winograd w[2], const struct weight
         }
 }
 
-/* Weights that are there when compiling, of `out` output channels from `first` on, transformed: [points, in, out]. */
+/* Weights that are there when compiling, of `out` output channels from `first` on, transformed: [points, filters * in,
+ * out]. A long filter's last taps are 0. */
 static struct ir_value *transformed_now(struct ir_builder *b, const struct ir_tensor *t, const struct ir_winograd w[2],
                                         int64_t first, int64_t out)
 {
-    int64_t in = t->dims[1], taps = taps_of(w), dims[3] = {ir_winograd_points(w), in, out};
+    int64_t in = t->dims[1], taps = taps_of(w), filters = ir_winograd_filters(w), all = t->nelems / (t->dims[0] * in),
+            dims[3] = {ir_winograd_points(w), filters * in, out};
     struct ir_tensor *u = ir_tensor_new(TCC_F32, 3, dims);
     struct weights g;
     if (!u)
         ir_no_memory(b->ctx);
     by_point(w, &g);
     for (int64_t o = 0; o < out; o++)
-        for (int64_t i = 0; i < in; i++) {
-            float tap[IR_WINOGRAD_ELEMENTS];
-            for (int64_t k = 0; k < taps; k++) /* weights in a model's file may lie at any address */
-                memcpy(&tap[k], ir_tensor_at(t, ((first + o) * in + i) * taps + k), sizeof tap[k]);
-            transform_weights(w, &g, tap, (float *)u->data + i * out + o, in * out);
+        for (int64_t i = 0; i < filters * in; i++) {
+            float tap[IR_WINOGRAD_ELEMENTS] = {0};
+            int64_t from = i / in * taps, row = ((first + o) * in + i % in) * all;
+            for (int64_t k = 0; k < taps && from + k < all; k++) /* weights in a model's file may lie at any address */
+                memcpy(&tap[k], ir_tensor_at(t, row + from + k), sizeof tap[k]);
+            transform_weights(w, &g, tap, (float *)u->data + i * out + o, filters * in * out);
         }
     return ir_constant(b, u);
 }
@@ -111,7 +114,7 @@ static struct ir_value *of_group(struct ir_builder *b, const struct ir_node *n, 
     int64_t kernel[2], strides[2], dilations[2], out = ir_const_or(weights->type->dim[0], 0) / groups;
     for (int i = 0; i < axes; i++) {
         const struct ir_winograd *along = &w[2 - axes + i];
-        kernel[i] = along->taps;
+        kernel[i] = ir_const_or(weights->type->dim[2 + i], 0);
         strides[i] = along->stride;
         dilations[i] = along->dilation;
     }
