@@ -463,7 +463,8 @@ bool aten_embedding_bag(struct pt2 *p)
     struct ir_value *w = pt2_need(p, "weight"), *index = w ? pt2_need(p, "indices") : NULL,
                     *offsets = index ? pt2_need(p, "offsets") : NULL, *samples = pt2_t(p, "per_sample_weights");
     int64_t mode = pt2_i(p, "mode", 0), padding = pt2_i(p, "padding_idx", -1), one = 1, zero = 0, last = 2;
-    pt2_ignore(p, "scale_grad_by_freq", "sparse");
+    bool by_frequency = pt2_b(p, "scale_grad_by_freq", false) && im->train;
+    pt2_ignore(p, "sparse");
     if (!offsets || imp_rank(index) != 1 || imp_rank(offsets) != 1)
         return false;
     index = imp_from_zero(p->im, imp_cast(im, index, TCC_I64));
@@ -480,7 +481,7 @@ bool aten_embedding_bag(struct pt2 *p)
     if (padding >= 0)
         inside = imp_bin(im, IR_and, inside,
                          imp_unsqueeze(im, imp_bin(im, IR_ne, index, imp_int(im, TCC_I64, padding)), 1, &zero));
-    struct ir_value *rows = imp_gather(im, w, index, 0), *member = imp_cast(im, inside, imp_dtype(w)), *y;
+    struct ir_value *rows = pt2_rows(p, w, index, by_frequency), *member = imp_cast(im, inside, imp_dtype(w)), *y;
     struct ir_value *count = imp_reduce(im, IR_reduce_sum, imp_cast(im, inside, TCC_I64), 1, &one, false);
     if (!rows || !member || !count)
         return false;

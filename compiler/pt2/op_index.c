@@ -59,6 +59,12 @@ static struct ir_value *shared_by_uses(struct pt2 *p, struct ir_value *w, struct
     return of_each ? imp_formula(im, "x + (y - x) / z", fixed, y, of_each) : NULL;
 }
 
+struct ir_value *pt2_rows(struct pt2 *p, struct ir_value *w, struct ir_value *index, bool by_frequency)
+{
+    struct ir_value *y = index ? imp_gather(p->im, w, index, 0) : NULL;
+    return y && by_frequency ? shared_by_uses(p, w, index, y) : y;
+}
+
 /* embedding(weight, indices, padding_idx): the row padding_idx learns nothing. */
 bool aten_embedding(struct pt2 *p)
 {
@@ -67,8 +73,7 @@ bool aten_embedding(struct pt2 *p)
     bool by_frequency = pt2_b(p, "scale_grad_by_freq", false) && p->im->train;
     pt2_ignore(p, "sparse");
     index = index ? imp_from_zero(p->im, index) : NULL;
-    struct ir_value *y = index ? imp_gather(p->im, w, index, 0) : NULL;
-    y = y && by_frequency ? shared_by_uses(p, w, index, y) : y;
+    struct ir_value *y = pt2_rows(p, w, index, by_frequency);
     if (y && p->im->train && padding >= 0) {
         last = imp_rank(index);
         struct ir_value *padded = imp_with(p->im, IR_eq, index, (double)padding);

@@ -324,6 +324,9 @@ struct ir_value *pt2_put(struct pt2 *p, struct ir_value *x, struct ir_value *whi
 /* x as a vector; n axes of it backwards; its diagonal of the axes a and b, elements [i, i + offset], which becomes the
  * last axis. NULL operands: NULL, but for the diagonal's, which is there. */
 struct ir_value *pt2_flat(struct pt2 *p, struct ir_value *x);
+
+/* Rows `index` of the table w; by_frequency: the gradient of a row is the mean over where it is used, not the sum. */
+struct ir_value *pt2_rows(struct pt2 *p, struct ir_value *w, struct ir_value *index, bool by_frequency);
 struct ir_value *pt2_flip(struct pt2 *p, struct ir_value *x, int n, const int64_t *axes);
 struct ir_value *pt2_diagonal(struct pt2 *p, struct ir_value *x, int64_t offset, int64_t a, int64_t b);
 /* Broadcasts x to the type's dims. */

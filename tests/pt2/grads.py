@@ -91,6 +91,8 @@ case("fold", lambda x: (F.fold(x, (5, 6), (2, 3)) ** 2, F.fold(F.unfold(F.fold(x
 
 # -- Rare operators
 case("embedding_by_uses", lambda w: F.embedding(torch.tensor([[0, 1, 3], [1, 3, 3]]), w, padding_idx=1, scale_grad_by_freq=True), r(5, 3), types=(F64,))
+bags_by_uses = lambda w, **more: F.embedding_bag(torch.tensor([0, 1, 3, 1, 3, 3, 2]), w, torch.tensor([0, 2, 5]), padding_idx=2, scale_grad_by_freq=True, **more)
+case("embedding_bag_by_uses", lambda w: (bags_by_uses(w, mode="sum"), bags_by_uses(w, mode="mean"), bags_by_uses(w, mode="sum", per_sample_weights=torch.arange(7, dtype=w.dtype) / 2)), r(4, 3), types=(F64,))
 case("trapezoid", lambda x: (torch.trapezoid(x.outer(x), dx=0.5), torch.cumulative_trapezoid(x.outer(x), x, dim=0)), r(4))
 case("chosen", lambda x: (torch.mode(x, 1)[0], torch.kthvalue(x, 2, 0)[0], torch.cummax(x, 1)[0], torch.cummin(x, 0)[0], torch.median(x, 1)[0], torch.frexp(x)[0]), r(3, 5), types=(F64,))
 case("renorm", lambda x: [torch.renorm(x, p, 1, 1.2) for p in (1, 2, 3)], r(3, 4), types=(F64,))
