@@ -34,6 +34,14 @@ static struct ir_value *resized(struct pt2 *p, struct ir_value *x, struct ir_val
     return imp_resizes_something(p->im, x, sizes) ? imp_lib_value(p->im, "resize", 4, in, type, n, words) : NULL;
 }
 
+static struct ir_value *scales_of(struct pt2 *p, enum tcc_dtype d, int64_t n, const double *scales)
+{
+    struct ir_tensor *t = ir_tensor_new(d, 1, &n);
+    for (int64_t k = 0; t && k < n; k++)
+        tcc_store_f64(d, (char *)(uintptr_t)ir_tensor_at(t, k), scales[k]);
+    return imp_const(p->im, t);
+}
+
 bool aten_upsample(struct pt2 *p)
 {
     int arg = p->row->arg;
@@ -43,6 +51,8 @@ bool aten_upsample(struct pt2 *p)
     double scales[3];
     ir_expr sizes[TCC_MAX_RANK];
     bool aligned = pt2_b(p, "align_corners", false);
+    bool nearest = arg == NEAREST || arg == NEAREST_EXACT; /* whose coordinates are f32 in PyTorch always */
+    bool precise = x && imp_dtype(x) == TCC_F64 && !nearest;
     int n = x ? imp_rank(x) - 2 : 0, wanted = pt2_exprs(p, "output_size", 3, sizes + 2),
         scaled = given_scales(p, n, scales);
     if (!x || n < 1 || n > 3 || (wanted != n && scaled != n))
@@ -51,14 +61,11 @@ bool aten_upsample(struct pt2 *p)
     sizes[0] = imp_dim(x, 0);
     sizes[1] = imp_dim(x, 1);
     if (scaled == n && !aligned) {
-        const int64_t dims[] = {n + 2}, axes[] = {0, 1, 2, 3, 4};
-        struct ir_tensor *t = ir_tensor_new(TCC_F32, 1, dims);
+        const int64_t axes[] = {0, 1, 2, 3, 4};
         double all[5] = {1, 1};
         for (int k = 0; k < n; k++)
-            all[k + 2] = (double)(float)scales[k];
-        for (int k = 0; t && k < n + 2; k++)
-            ((float *)(uintptr_t)t->data)[k] = (float)all[k];
-        by = imp_const(im, t);
+            all[k + 2] = precise ? scales[k] : (double)(float)scales[k];
+        by = scales_of(p, precise ? TCC_F64 : TCC_F32, n + 2, all);
         if (!imp_scaled_dims(im, x, all, n + 2, axes, sizes))
             return false;
     } else {
@@ -77,8 +84,8 @@ bool aten_upsample(struct pt2 *p)
     const struct ir_attr words[] = {
         imp_user_text(im, "mode", modes[arg]), imp_user_text(im, "coordinate_transformation_mode", where),
         imp_user_text(im, "nearest_mode", arg == NEAREST_EXACT ? "round_prefer_ceil" : "floor"),
-        imp_user_num(im, "cubic_coeff_a", -0.75f)};
-    return pt2_out(p, 0, resized(p, x, by, sizes, 4, words));
+        imp_user_num(im, "cubic_coeff_a", -0.75f), imp_user_int(im, "precise", precise)};
+    return pt2_out(p, 0, resized(p, x, by, sizes, 5, words));
 }
 
 /* -- _upsample_*_aa, and (BACKWARD) their gradients: each result is a weighted mean of the elements below a filter that

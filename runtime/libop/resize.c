@@ -40,8 +40,9 @@ struct resize {
     enum rounding rounding;
     bool antialias, exclude_outside;
     bool fractional; /* align_corners counts with length * scale, not rounded down */
-    double a, extrapolation;
-    float scales[TCC_MAX_RANK], roi[2 * TCC_MAX_RANK];
+    bool precise;    /* coordinates and scales in f64, as PyTorch's of f64 are */
+    double a, extrapolation, scales[TCC_MAX_RANK];
+    float roi[2 * TCC_MAX_RANK];
     int64_t sizes[TCC_MAX_RANK];
 };
 
@@ -56,13 +57,18 @@ static int find_name(const char *const *names, int n, const char *name)
 }
 
 /* The size of an axis of n elements, n times the scale in f32; -1 after a report. */
-static int64_t scaled_size(struct tcc_lib_call *call, float scale, int64_t n, int axis)
+static int64_t scaled_size(struct tcc_lib_call *call, double scale, int64_t n, int axis)
 {
-    float size = scale * (float)n;
+    float size = (float)scale * (float)n;
 
     if (!(scale > 0) || !(size <= 0x1p40F))
-        return LIB_FAIL(call, "scale %g of axis %d is not possible", (double)scale, axis), -1;
+        return LIB_FAIL(call, "scale %g of axis %d is not possible", scale, axis), -1;
     return (int64_t)size;
+}
+
+static double in_precision(const struct resize *r, double scale)
+{
+    return r->precise ? scale : (double)(float)scale;
 }
 
 /* Sizes and scales of all axes from the operands `scales` and `sizes` (one of them) of the axes listed. */
@@ -71,7 +77,7 @@ static int find_sizes(struct tcc_lib_call *call, int at_scales, int at_sizes, in
 {
     const struct tcc_tensor *scales = lib_in(call, at_scales), *sizes = lib_in(call, at_sizes);
     const char *policy = lib_text(call, "keep_aspect_ratio_policy", "stretch");
-    float common = strcmp(policy, "not_larger") == 0 ? INFINITY : 0;
+    double common = strcmp(policy, "not_larger") == 0 ? INFINITY : 0;
 
     *naxes = lib_axes(call, call->nin, rank, axes);
     if (*naxes < 0)
@@ -91,7 +97,7 @@ static int find_sizes(struct tcc_lib_call *call, int at_scales, int at_sizes, in
         int i = axes[k];
 
         if (scales) {
-            r->scales[i] = (float)lib_get(scales, k);
+            r->scales[i] = in_precision(r, lib_get(scales, k));
             if ((r->sizes[i] = scaled_size(call, r->scales[i], dims[i], i)) < 0)
                 return TCC_EINPUT;
             continue;
@@ -99,14 +105,14 @@ static int find_sizes(struct tcc_lib_call *call, int at_scales, int at_sizes, in
         r->sizes[i] = lib_get_int(sizes, k);
         if (r->sizes[i] < 0)
             return LIB_FAIL(call, "size %lld of axis %d is negative", (long long)r->sizes[i], i);
-        r->scales[i] = dims[i] ? (float)r->sizes[i] / (float)dims[i] : 1;
-        common = strcmp(policy, "not_larger") == 0 ? fminf(common, r->scales[i]) : fmaxf(common, r->scales[i]);
+        r->scales[i] = dims[i] ? in_precision(r, (double)r->sizes[i] / (double)dims[i]) : 1;
+        common = strcmp(policy, "not_larger") == 0 ? fmin(common, r->scales[i]) : fmax(common, r->scales[i]);
     }
     if (scales || strcmp(policy, "stretch") == 0)
         return TCC_OK;
     for (int k = 0; k < *naxes; k++) {
         r->scales[axes[k]] = common;
-        r->sizes[axes[k]] = (int64_t)roundf(common * (float)dims[axes[k]]);
+        r->sizes[axes[k]] = (int64_t)roundf((float)common * (float)dims[axes[k]]);
     }
     return TCC_OK;
 }
@@ -136,9 +142,9 @@ int tccrt_lib_resize_dims(struct tcc_lib_call *call)
  * Where element `at` of the result lies along an axis of `length` elements. In f32, and in this order of operations:
  * what is rounded to a neighbour depends on the last bit, and engines agree on it.
  */
-static float source_coordinate(const struct resize *r, int axis, int rank, int64_t length, int64_t at)
+static float rounded_coordinate(const struct resize *r, int axis, int rank, int64_t length, int64_t at)
 {
-    float scale = r->scales[axis], x = (float)at, from = (float)length, to = (float)r->sizes[axis], lo, hi, offset;
+    float scale = (float)r->scales[axis], x = (float)at, from = (float)length, to = (float)r->sizes[axis], lo, hi, offset;
 
     switch (r->coordinates) {
     case ALIGN_CORNERS: to = r->fractional ? scale * from : to; return to == 1 ? 0 : x * (from - 1) / (to - 1);
@@ -154,6 +160,18 @@ static float source_coordinate(const struct resize *r, int axis, int rank, int64
         return (float)((double)offset + ((double)x + 0.5) / (double)scale - 0.5);
     default: return (x + 0.5F) / scale - 0.5F;
     }
+}
+
+/* The same in f64, by the rules that PyTorch has (area_pixel_compute_source_index). */
+static double source_coordinate(const struct resize *r, int axis, int rank, int64_t length, int64_t at)
+{
+    double to = (double)r->sizes[axis];
+
+    if (!r->precise)
+        return (double)rounded_coordinate(r, axis, rank, length, at);
+    if (r->coordinates == ALIGN_CORNERS)
+        return to == 1 ? 0 : (double)at * ((double)(length - 1) / (to - 1));
+    return ((double)at + 0.5) * (1 / r->scales[axis]) - 0.5;
 }
 
 static double cubic(double a, double x)
@@ -212,15 +230,15 @@ static int64_t clamp(int64_t v, int64_t lo, int64_t hi)
 static void resize_axis(const struct resize *r, int axis, int rank, int64_t outer, int64_t length, int64_t inner,
                         const double *from, double *to, double *w)
 {
-    int64_t size = r->sizes[axis], n = tap_count(r, (double)r->scales[axis]);
+    int64_t size = r->sizes[axis], n = tap_count(r, r->scales[axis]);
     bool picked = r->mode == NEAREST || r->antialias || r->exclude_outside;
 
     for (int64_t o = 0; o < size; o++) {
-        double x = (double)source_coordinate(r, axis, rank, length, o), ratio = x - floor(x), sum = 0;
+        double x = source_coordinate(r, axis, rank, length, o), ratio = x - floor(x), sum = 0;
         bool outside = r->coordinates == TF_CROP && (x < 0 || x > (double)(length - 1));
         int64_t first = clamp((int64_t)ceil(x) - n / 2, -(n / 2), length + n / 2 - n);
 
-        weigh(r, ratio == 0 ? 1 : ratio, (double)r->scales[axis], n, w);
+        weigh(r, ratio == 0 ? 1 : ratio, r->scales[axis], n, w);
         for (int64_t k = 0; r->exclude_outside && k < n; k++) {
             w[k] = first + k < 0 || first + k >= length ? 0 : w[k];
             sum += w[k];
@@ -262,6 +280,9 @@ static int read_attrs(struct tcc_lib_call *call, struct resize *r, bool upsample
     r->antialias = lib_int(call, "antialias", 0) != 0;
     r->exclude_outside = lib_int(call, "exclude_outside", 0) != 0;
     r->fractional = lib_int(call, "fractional_length", 0) != 0;
+    r->precise = lib_int(call, "precise", 0) != 0;
+    if (r->precise && r->coordinates != ALIGN_CORNERS && r->coordinates != HALF_PIXEL)
+        return LIB_FAIL(call, "precise coordinates are half_pixel or align_corners");
     r->a = lib_float(call, "cubic_coeff_a", -0.75);
     r->extrapolation = lib_float(call, "extrapolation_value", 0);
     return TCC_OK;
@@ -331,7 +352,7 @@ static int interpolate(struct tcc_lib_call *call, const struct tcc_tensor *x, co
 
     memcpy(dims, x->dims, sizeof dims);
     for (int i = 0; i < x->rank; i++) {
-        int64_t t = tap_count(r, (double)r->scales[i]);
+        int64_t t = tap_count(r, r->scales[i]);
 
         dims[i] = r->sizes[i];
         taps = t > taps ? t : taps;
@@ -402,7 +423,7 @@ int tccrt_lib_upsample(struct tcc_lib_call *call)
         if (scales->n != x->rank || scales->kind != TCC_ATTR_FLOATS)
             return LIB_FAIL(call, "scales must have %d values", x->rank);
         for (int i = 0; i < x->rank; i++) {
-            r.scales[i] = (float)scales->floats[i];
+            r.scales[i] = (double)(float)scales->floats[i];
             if ((r.sizes[i] = scaled_size(call, r.scales[i], x->dims[i], i)) < 0)
                 return TCC_EINPUT;
         }
