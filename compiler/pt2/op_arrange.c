@@ -95,7 +95,7 @@ bool aten_sum_to_size(struct pt2 *p)
     for (int k = 0, first = imp_rank(x) - rank; k < imp_rank(x); k++)
         if (k < first || (ir_is_value(dims[k - first], 1) && !ir_is_value(imp_dim(x, k), 1)))
             axes[n++] = k;
-    x = imp_reduce(p->im, IR_reduce_sum, x, n, axes, true);
+    x = imp_reduce(p->im, IR_reduce_sum, imp_cast(p->im, x, pt2_out_type(p, 0)), n, axes, true);
     return x && pt2_out(p, 0, imp_reshape(p->im, x, rank, dims));
 }
 

@@ -98,16 +98,23 @@ bool aten_arange(struct pt2 *p)
     return v && pt2_out(p, 0, imp_cast(im, v, d));
 }
 
-/* linspace(start, end, steps): start + i * (end - start) / (steps - 1); logspace (arg 1): `base` to that power */
+/* linspace(start, end, steps): start + i * (end - start) / (steps - 1), the second half counted from the end, which
+ * decides what whole numbers are rounded to; logspace (arg 1): `base` to that power. Ends may be tensors. */
 bool aten_linspace(struct pt2 *p)
 {
-    double start = pt2_f(p, "start", 0), end = pt2_f(p, "end", 0);
+    bool number;
+    struct ir_value *start = imp_cast(p->im, pt2_operand(p, "start", &number), TCC_F64),
+                    *end = start ? imp_cast(p->im, pt2_operand(p, "end", &number), TCC_F64) : NULL;
     int64_t steps = pt2_i(p, "steps", 1);
     ir_expr n = ir_const(p->ctx, steps);
     pt2_ignore(p, "dtype");
-    struct ir_value *v = imp_iota(p->im, 1, &n, 0, TCC_F64);
-    v = imp_with(p->im, IR_mul, v, steps > 1 ? (end - start) / (double)(steps - 1) : 0);
-    v = imp_with(p->im, IR_add, v, start);
+    if (!end)
+        return false;
+    double half = fmax(1, (double)(steps / 2)), last = fmax(1, (double)(steps - 1));
+    struct ir_value *v = imp_formula_n(
+        p->im, "select(lt(x, a), y + x * ((z - y) / b), z - (b - x) * ((z - y) / b))", IMP_NUMBERS(half, last),
+        imp_iota(p->im, 1, &n, 0, TCC_F64), imp_unsqueeze(p->im, start, 1, &(int64_t){0}),
+        imp_unsqueeze(p->im, end, 1, &(int64_t){0}));
     return pt2_out(p, 0, p->row->arg ? imp_bin(p->im, IR_pow, imp_like(p->im, v, pt2_f(p, "base", 10)), v) : v);
 }
 

@@ -55,7 +55,7 @@ ir_expr mat_shorter_side(struct pt2 *p, const struct ir_value *x)
 
 struct ir_value *mat_operand(struct pt2 *p, const char *name)
 {
-    struct ir_value *x = pt2_need(p, name);
+    struct ir_value *x = imp_wide(p->im, pt2_need(p, name));
     if (x && imp_rank(x) < 2)
         return imp_bad(p->im, "'%s' holds no matrices", name), NULL;
     if (x && imp_dtype(x) != TCC_F32 && imp_dtype(x) != TCC_F64)

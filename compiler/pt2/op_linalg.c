@@ -190,17 +190,23 @@ bool aten_matrix_power(struct pt2 *p)
     return pt2_out(p, 0, y);
 }
 
+/* Of bools a factor is one, too. */
+static struct ir_value *times(struct pt2 *p, struct ir_value *x, double factor)
+{
+    factor = x && imp_dtype(x) == TCC_BOOL ? factor != 0 : factor;
+    return x && factor != 1 ? pt2_bin(p, IR_mul, x, imp_like(p->im, x, factor)) : x;
+}
+
 /* beta self + alpha y */
 static bool added(struct pt2 *p, struct ir_value *y)
 {
     struct ir_value *c = pt2_need(p, "self");
-    double beta = pt2_f(p, "beta", 1), alpha = pt2_f(p, "alpha", 1);
-    if (alpha != 1)
-        y = imp_with(p->im, IR_mul, y, alpha);
+    double beta = pt2_f(p, "beta", 1);
+    y = times(p, y, pt2_f(p, "alpha", 1));
     if (beta == 0)
         return pt2_out(p, 0, y);
     c = imp_cast(p->im, c, y ? imp_dtype(y) : TCC_F32);
-    return pt2_out(p, 0, pt2_bin(p, IR_add, beta == 1 ? c : imp_with(p->im, IR_mul, c, beta), y));
+    return pt2_out(p, 0, pt2_bin(p, IR_add, times(p, c, beta), y));
 }
 
 /* addbmm(self, batch1, batch2): the products' sum */
@@ -323,7 +329,8 @@ bool aten_cosine_similarity(struct pt2 *p)
 struct ir_value *pt2_distance(struct pt2 *p, struct ir_value *a, struct ir_value *b, double order, double eps,
                               bool keep)
 {
-    struct ir_value *d = imp_with(p->im, IR_add, imp_bin(p->im, IR_sub, a, b), eps);
+    struct ir_value *d = imp_bin(p->im, IR_sub, a, b);
+    d = imp_with(p->im, IR_add, d && !imp_is_float(d) ? imp_cast(p->im, d, TCC_F32) : d, eps); /* of whole numbers, too */
     int64_t last = d ? imp_rank(d) - 1 : -1;
     return last >= 0 ? pt2_norm(p, d, order, 1, &last, keep) : NULL;
 }

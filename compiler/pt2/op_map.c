@@ -131,10 +131,12 @@ bool aten_map1(struct pt2 *p)
     return pt2_out(p, 0, imp_un(p->im, (enum ir_op)p->row->arg, as_float(p, pt2_need(p, "self"))));
 }
 
-/* The same for those that take any number. */
+/* The same for those that take any number, of which a bool counts as one where the result is none. */
 bool aten_map1_any(struct pt2 *p)
 {
-    return pt2_out(p, 0, imp_un(p->im, (enum ir_op)p->row->arg, pt2_need(p, "self")));
+    struct ir_value *x = pt2_need(p, "self");
+    x = x && imp_dtype(x) == TCC_BOOL ? imp_cast(p->im, x, pt2_out_type(p, 0)) : x;
+    return pt2_out(p, 0, imp_un(p->im, (enum ir_op)p->row->arg, x));
 }
 
 /* (x > 0) - (x < 0): NaN gives 0 */

@@ -225,8 +225,12 @@ bool aten_diff(struct pt2 *p)
     int n = 0;
     if (!x || !pt2_axis(p, "dim", -1, imp_rank(x), &axis))
         return false;
-    if (times < 1 || times > PT2_MAX_LIST)
+    if (times < 0 || times > PT2_MAX_LIST)
         return imp_unsupported(p->im, "n = %lld", (long long)times);
+    if (!times) { /* of no differences nothing is joined, either */
+        pt2_ignore(p, "prepend", "append");
+        return pt2_out(p, 0, x);
+    }
     for (int k = 0; k < 3; k++) {
         static const char *const names[] = {"prepend", "self", "append"};
         in[n] = pt2_given(p, names[k]) ? pt2_t(p, names[k]) : NULL;

@@ -209,6 +209,15 @@ case("arranged_alone", lambda x, i: ALONE(x) + ALONE(i), torch.tensor(1.5), torc
 case("windows_of_none", lambda x: (x.unfold(1, 0, 2), x.unfold(0, 0, 5)), torch.ones(2, 3))
 case("median_of_no_whole", lambda *inputs: [f(x) for x in inputs for f in (torch.median, torch.nanmedian)], *(torch.zeros(0, dtype=d) for d in (I64, I32, U8, BOOL)))
 
+# -- Types and sizes that nobody chose (tests/python/opinfo.py)
+case("interpolate_f64", lambda x: (F.interpolate(x, scale_factor=1.7, mode="bilinear"), F.interpolate(x, size=(9, 4), mode="bicubic"), F.interpolate(x, size=(9, 4), mode="bilinear", align_corners=True),
+     F.interpolate(x[0], scale_factor=1.3, mode="linear"), F.interpolate(x[None], size=(3, 9, 4), mode="trilinear"), F.interpolate(x, scale_factor=1.7, mode="nearest")), t(1, 2, 5, 7, dtype=F64), tol="1e-13 1e-13")
+case("linspace_tensors", lambda s, e: (torch.linspace(s, e, 5), torch.linspace(s, 7, 4, dtype=I32), torch.logspace(s, e, 3), torch.linspace(s, e, 1), torch.linspace(s, e, 0), torch.linspace(0, 10, 11, dtype=I64)), torch.tensor(0.0), torch.tensor(3))
+case("bools_counted", lambda b: (b.square(), b.sum_to_size(1, 3), b.sum_to_size(2, 3), torch.addr(b, b[:, 0], b[0], beta=3, alpha=2), torch.addr(b, b[:, 0], b[0], alpha=0)), torch.tensor([[True, False, True], [False] * 3]))
+case("distances_whole", lambda u, i: (F.pairwise_distance(u, u + 3), F.pairwise_distance(i, i * 2), F.triplet_margin_loss(i, i + 3, i * 5, margin=30.0)), idx(2, 3, n=9, dtype=U8), idx(2, 3, n=9, dtype=torch.int8))
+case("diff_of_none", lambda x, i: (torch.diff(x, 0), torch.diff(i, 0, prepend=i), torch.diff(i, 0, 0)), t(2, 3), idx(4, n=9))
+case("matrix_exp_f16", lambda x: torch.matrix_exp(x) + torch.linalg.matrix_exp(x * 0.5), t(2, 3, 3, dtype=F16, lo=-0.5, hi=0.5))
+
 
 if __name__ == "__main__":
     sys.exit(main())
