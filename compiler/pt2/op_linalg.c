@@ -330,7 +330,9 @@ struct ir_value *pt2_distance(struct pt2 *p, struct ir_value *a, struct ir_value
                               bool keep)
 {
     struct ir_value *d = imp_bin(p->im, IR_sub, a, b);
-    d = imp_with(p->im, IR_add, d && !imp_is_float(d) ? imp_cast(p->im, d, TCC_F32) : d, eps); /* of whole numbers, too */
+    if (d && !imp_is_float(d))
+        d = imp_cast(p->im, d, TCC_F32);
+    d = imp_with(p->im, IR_add, d, eps);
     int64_t last = d ? imp_rank(d) - 1 : -1;
     return last >= 0 ? pt2_norm(p, d, order, 1, &last, keep) : NULL;
 }

@@ -144,7 +144,8 @@ int tccrt_lib_resize_dims(struct tcc_lib_call *call)
  */
 static float rounded_coordinate(const struct resize *r, int axis, int rank, int64_t length, int64_t at)
 {
-    float scale = (float)r->scales[axis], x = (float)at, from = (float)length, to = (float)r->sizes[axis], lo, hi, offset;
+    float scale = (float)r->scales[axis], x = (float)at, from = (float)length, to = (float)r->sizes[axis];
+    float lo, hi, offset;
 
     switch (r->coordinates) {
     case ALIGN_CORNERS: to = r->fractional ? scale * from : to; return to == 1 ? 0 : x * (from - 1) / (to - 1);
