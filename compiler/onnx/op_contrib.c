@@ -8,6 +8,7 @@
 #include "compiler/onnx/import_int.h"
 
 #include <math.h>
+#include <string.h>
 
 /* -- Elementwise */
 
@@ -301,4 +302,17 @@ bool onnx_op_contrib_unique(struct imp *im)
             return false;
     }
     return node != NULL;
+}
+
+/* Distances of the rows of operand 0 to those of operand 1; by differences, so that equal rows are 0 apart. */
+bool onnx_op_cdist(struct imp *im)
+{
+    struct ir_value *a = imp_tensor(im, 0), *b = a ? imp_tensor(im, 1) : NULL;
+    int64_t row = 1, column = 0, last = 2;
+    if (!b || imp_rank(a) != 2 || imp_rank(b) != 2)
+        return b && imp_bad(im, "two matrices are expected");
+    b = imp_unsqueeze(im, b, 1, &column);
+    struct ir_value *d = imp_bin(im, IR_sub, imp_unsqueeze(im, a, 1, &row), b);
+    d = imp_reduce(im, IR_reduce_sum, imp_bin(im, IR_mul, d, d), 1, &last, false);
+    return imp_out(im, 0, strcmp(imp_s(im, "metric", "sqeuclidean"), "euclidean") ? d : imp_un(im, IR_sqrt, d));
 }

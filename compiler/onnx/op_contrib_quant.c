@@ -35,8 +35,7 @@ static struct ir_value *unpack_constant(struct imp *im, const struct ir_tensor *
     return imp_const(im, y);
 }
 
-/* u8[.., n] -> u8[.., n * 8 / bits], the lowest bits of each byte first. */
-static struct ir_value *unpack(struct imp *im, struct ir_value *x, int bits)
+struct ir_value *imp_unpack_bytes(struct imp *im, struct ir_value *x, int bits)
 {
     struct ir_value *part[4];
     ir_expr dims[TCC_MAX_RANK];
@@ -80,7 +79,7 @@ static struct ir_value *per_block(struct imp *im, struct ir_value *v, const stru
         return imp_reshape(im, v, 2, dims);
     }
     dims[1] = ir_const(im->ctx, (b->count * b->bits + 7) / 8);
-    v = unpack(im, imp_reshape(im, v, 2, dims), (int)b->bits);
+    v = imp_unpack_bytes(im, imp_reshape(im, v, 2, dims), (int)b->bits);
     return imp_slice1(im, v, 1, ir_const(im->ctx, 0), ir_const(im->ctx, b->count));
 }
 
@@ -93,7 +92,7 @@ static struct ir_value *block_weights(struct imp *im, const struct blocks *b, st
     ir_expr packed[2] = {n, ir_const(c, b->count * b->size * b->bits / 8)}, whole[3] = {n, count, size},
             flat[2] = {n, ir_const(c, b->count * b->size)};
     int64_t last = 2;
-    w = unpack(im, imp_reshape(im, w, 2, packed), (int)b->bits);
+    w = imp_unpack_bytes(im, imp_reshape(im, w, 2, packed), (int)b->bits);
     zero = zero ? imp_cast(im, zero, TCC_F32) : imp_num(im, TCC_F32, (double)(1 << (b->bits - 1)));
     scale = imp_wide(im, scale);
     if (!w || !zero || !scale)
@@ -316,14 +315,14 @@ bool onnx_op_gather_block_quantized(struct imp *im)
     if (imp_rank(scale) != imp_rank(x) || block < 0)
         return imp_bad(im, "scales with %d dims and a block_size are expected", imp_rank(x));
     if (bytes && zero)
-        zero = unpack(im, zero, (int)bits);
+        zero = imp_unpack_bytes(im, zero, (int)bits);
     if (bytes && zero && imp_rank(zero) == imp_rank(scale))
         zero = imp_slice1(im, zero, imp_rank(zero) - 1, ir_const(im->ctx, 0), imp_dim(scale, imp_rank(zero) - 1));
     else if (!zero && bytes)
         zero = imp_num(im, TCC_F32, (double)(1 << (bits - 1)));
     enum tcc_dtype to = imp_dtype(scale);
     struct ir_value *rows = imp_gather(im, x, index, (int)gather);
-    rows = bytes ? unpack(im, rows, (int)bits) : rows;
+    rows = bytes ? imp_unpack_bytes(im, rows, (int)bits) : rows;
     if (!rows)
         return false;
     int at = (int)axis + (axis > gather ? imp_rank(index) - 1 : 0);

@@ -400,6 +400,58 @@ case("Tokenizer.letters", [np.array([["h\u00e9llo", "ab"]], object)], {"separato
 case("Tokenizer.expression", [np.array(["ab12cd345", "x", "77"], object)], {"tokenexp": "[0-9]+|[a-z]+", "mark": 0, "mincharnum": 2, "pad_value": "_"})
 
 
+# -- Mixtures of experts: of few tokens only the chosen experts are read, of more all are
+def moe(name, tokens, act="relu", fused=0, third=False, bias=True, runtime=True, experts=8, hidden=16, inner=32, bits=0, block=0, zero=False, routed=False, sym=None, **attrs):
+    """An x of [tokens, hidden], or [2, tokens, hidden] where sym has three dims; bits: QMoE."""
+    def layer(n, k):
+        b = f32(experts, n) if bias else None
+        if not bits:
+            return [f32(experts, n, k, scale=0.3), b], None
+        count = k // block if block else 1
+        scales = rng.uniform(0.02, 0.05, (experts, n, count) if block else (experts, n)).astype(np.float32)
+        zeros = byte(*(experts, n, -(-count * bits // 8)) if block else (experts, -(-n * bits // 8))) if zero else None
+        return [byte(experts, n, k * bits // 8), scales, b], zeros
+    x = f32(*[2] * (sym is not None and len(sym[0].split()) == 3), tokens, hidden)
+    rows = x.size // hidden
+    layers = [layer(inner * (2 if fused else 1), hidden), layer(hidden, inner), layer(inner, hidden) if third else ([None] * (3 if bits else 2), None)]
+    operands = [x, f32(rows, experts, scale=2.0), *[a for part, _ in layers for a in part]]
+    if bits:
+        operands += [z for _, z in layers] + [rng.random((rows, experts)).astype(np.float32) if routed else None]
+        attrs.update(expert_weight_bits=bits, **{"block_size": block} if block else {})
+    if act == "swiglu":
+        attrs.update(activation_alpha=1.702, activation_beta=1.0, swiglu_limit=2.0, swiglu_fusion=fused)
+    const = [k for k in range(2, len(operands)) if k != 14 and operands[k] is not None]
+    case(name, operands, {"k": 2, "activation_type": act, **attrs}, sym=sym, const=const, runtime=runtime, tol="1e-3 1e-3")
+
+
+for tokens in (1, 3, 9):
+    opened = {0: "t 16", 1: "t 8"}
+    moe(f"MoE.{tokens}", tokens, sym=opened)
+    moe(f"MoE.{tokens}_swiglu", tokens, "swiglu", 1, normalize_routing_weights=1, sym=opened)
+    moe(f"QMoE.{tokens}", tokens, "swiglu", 1, bits=4, block=16, normalize_routing_weights=1, sym=opened)
+    moe(f"QMoE.{tokens}_zero", tokens, "silu", bits=4, block=16, zero=True, sym=opened)
+for act in ("silu", "gelu", "identity"):
+    moe(f"MoE.{act}", 5, act, bias=False, normalize_routing_weights=1)
+moe("MoE.batch", 3, sym={0: "b s 16", 1: "t 8"}, normalize_routing_weights=1)
+moe("MoE.halves", 5, "swiglu", 2, runtime=False)
+moe("MoE.third", 5, "swiglu", third=True, runtime=False)
+moe("MoE.gated", 5, "silu", third=True, runtime=False, normalize_routing_weights=1)
+for bits in (2, 4, 8):
+    moe(f"QMoE.{bits}_rows", 5, "silu", bits=bits, zero=bits > 2)
+    moe(f"QMoE.{bits}_blocks", 2, "silu", bits=bits, block=16, runtime=bits < 8)     # whose x ONNX Runtime rounds to 8 bits
+moe("QMoE.routed", 5, "swiglu", 1, bits=4, block=16, routed=True, sym={0: "t 16", 1: "t 8", 14: "t 8"})
+moe("QMoE.routed_sum", 2, "swiglu", 1, bits=4, block=16, routed=True, normalize_routing_weights=1)
+moe("QMoE.third", 5, "swiglu", third=True, bits=4, block=16, runtime=False)
+
+# -- What PyTorch's exporter writes behind onnxruntime.tools.pytorch_export_contrib_ops, and skl2onnx with optim="cdist"
+for mode in ("bilinear", "nearest", "bicubic"):
+    for padding in ("zeros", "border", "reflection"):
+        case(f"GridSample.{mode}_{padding}", [f32(2, 3, 6, 7), rng.uniform(-1.3, 1.3, (2, 4, 5, 2)).astype(np.float32)], {"mode": mode, "padding_mode": padding, "align_corners": int(padding == "border")}, sym={0: "b 3 h w", 1: "b p q 2"}, tol="1e-3 1e-4")
+case("CDist", [f32(5, 6), f32(7, 6)], sym={0: "n 6", 1: "m 6"})
+case("CDist.euclidean", [f32(5, 6), f32(7, 6)], {"metric": "euclidean"}, const=[1])
+case("CDist.f64", [f32(5, 6).astype(np.float64), f32(7, 6).astype(np.float64)], {"metric": "euclidean"})
+
+
 def build(name, op, operands, attrs, outs, sym, const, domain, results, loose):
     """loose: bytes become floats, so that they may differ by one."""
     names = [f"x{k}" if a is not None else "" for k, a in enumerate(operands)]

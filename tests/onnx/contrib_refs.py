@@ -548,3 +548,68 @@ def Tokenizer(x, separators=(), tokenexp="", mincharnum=1, mark=0, pad_value="")
     rows = [["\x02", *r, "\x03"] for r in rows] if mark and most else rows
     most += 2 * (mark and most > 0)
     return [np.array([r + [pad_value] * (most - len(r)) for r in rows], object).reshape(*x.shape, most)]
+
+
+# -- Mixtures of experts: one token, one expert at a time
+
+def moe(x, chosen, layers, activation_type="relu", activation_alpha=1.0, activation_beta=0.0, swiglu_fusion=0, swiglu_limit=np.inf):
+    """chosen: a row a token of (expert, weight); layers: weights [experts, n, k] and bias of each."""
+    rows = wide(x).reshape(-1, x.shape[-1])
+    y = np.zeros((len(rows), layers[1][0].shape[1]))
+    apply = lambda k, e, v: layers[k][0][e] @ v + (0 if layers[k][1] is None else wide(layers[k][1])[e])
+    swish = lambda v, alpha=1.0: v / (1 + np.exp(-alpha * v))
+    for t, experts in enumerate(chosen):
+        for e, weight in experts:
+            h = apply(0, e, rows[t])
+            if activation_type == "swiglu":
+                g, other = (h[0::2], h[1::2]) if swiglu_fusion == 1 else np.split(h, 2) if swiglu_fusion == 2 else (h, apply(2, e, rows[t]))
+                h = swish(np.minimum(g, swiglu_limit), activation_alpha) * (np.clip(other, -swiglu_limit, swiglu_limit) + activation_beta)
+            else:
+                h = {"relu": lambda v: np.maximum(v, 0), "silu": swish, "gelu": gelu, "identity": lambda v: v}[activation_type](h)
+                h = h if layers[2][0] is None else h * apply(2, e, rows[t])
+            y[t] += weight * apply(1, e, h)
+    return [y.reshape(x.shape).astype(x.dtype)]
+
+
+def MoE(x, logits, w1, b1, w2, b2, w3=None, b3=None, k=1, normalize_routing_weights=0, **attrs):
+    p = wide(logits)
+    best = np.argsort(-p, -1, kind="stable")[:, :k]
+    weights = softmax(np.take_along_axis(p, best, -1)) if normalize_routing_weights else np.take_along_axis(softmax(p), best, -1)
+    return moe(x, [list(zip(*pair)) for pair in zip(best, weights)], [(None if w is None else wide(w), b) for w, b in ((w1, b1), (w2, b2), (w3, b3))], **attrs)
+
+
+def QMoE(x, logits, *operands, k=1, normalize_routing_weights=0, expert_weight_bits=4, block_size=0, **attrs):
+    operands = list(operands) + [None] * (13 - len(operands))
+    layers = []
+    for (w, scale, bias), zero in zip((operands[0:3], operands[3:6], operands[6:9]), operands[9:12]):
+        if w is None:
+            layers.append((None, None))
+            continue
+        w = wide(unpack(w, expert_weight_bits))
+        count = w.shape[2] // block_size if block_size else 1
+        zero = np.full((*w.shape[:2], count), 1 << expert_weight_bits - 1) if zero is None else \
+            unpack(zero, expert_weight_bits)[:, :, :count] if block_size else unpack(zero, expert_weight_bits)[:, :w.shape[1], None]
+        spread = lambda v: np.repeat(wide(v).reshape(*w.shape[:2], count), w.shape[2] // count, 2)
+        layers.append(((w - spread(zero)) * spread(scale), bias))
+    best = np.argsort(-wide(logits), -1, kind="stable")[:, :k]
+    if operands[12] is None:
+        weights = softmax(np.take_along_axis(wide(logits), best, -1))
+    else:
+        weights = np.take_along_axis(wide(operands[12]), best, -1)
+        weights = weights / weights.sum(-1, keepdims=True) if normalize_routing_weights else weights
+    return moe(x, [list(zip(*pair)) for pair in zip(best, weights)], layers, **attrs)
+
+
+def CDist(a, b, metric="sqeuclidean"):
+    d = ((wide(a)[:, None] - wide(b)[None]) ** 2).sum(-1)
+    return [(d if metric == "sqeuclidean" else np.sqrt(d)).astype(a.dtype)]
+
+
+def GridSample(x, grid, mode="bilinear", padding_mode="zeros", align_corners=0):
+    """By ONNX's own reference, which calls the modes otherwise."""
+    from onnx import helper as h
+    from onnx.reference import ReferenceEvaluator
+    node = h.make_node("GridSample", ["x", "grid"], ["y"], mode={"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode), padding_mode=padding_mode, align_corners=align_corners)
+    values = [h.make_tensor_value_info(n, 1, None) for n in ("x", "grid", "y")]
+    model = h.make_model(h.make_graph([node], "g", values[:2], values[2:]), opset_imports=[h.make_opsetid("", 20)])
+    return ReferenceEvaluator(model).run(None, {"x": x, "grid": grid})
