@@ -94,8 +94,11 @@ static const char *left_words(struct imp *im, const char *domain, const char *op
     static const struct imp_saying left[] = {
 #define LEFT(patterns, words) {patterns, words},
 #include "compiler/onnx/left.def"
-#undef LEFT
     };
+#define LEFT_OF(of, words) \
+    if (!strcmp(domain, of)) \
+        return words;
+#include "compiler/onnx/left.def"
     return !*domain || !strcmp(domain, TF) ? imp_said_of(im, sizeof left / sizeof *left, left, op) : NULL;
 }
 
