@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* quant_int.h - what op_quant.c (ONNX's quantised operators) and op_qlinear.c, op_contrib_quant.c and op_contrib_moe.c (ONNX Runtime's) share. */
+/* quant_int.h - what op_quant.c (ONNX's quantised operators), and op_qlinear.c, op_contrib_quant.c and
+ * op_contrib_moe.c (ONNX Runtime's) share. */
 #ifndef TCC_ONNX_QUANT_INT_H
 #define TCC_ONNX_QUANT_INT_H
 
