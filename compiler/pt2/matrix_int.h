@@ -15,7 +15,7 @@ struct mat_word {
     (int)(sizeof((const struct mat_word[]){__VA_ARGS__}) / sizeof(struct mat_word)), \
         ((const struct mat_word[]){__VA_ARGS__})
 
-/* An operand that has to be of matrices; NULL after a message. */
+/* An operand that has to be of matrices, 16-bit floats as f32; NULL after a message. */
 struct ir_value *mat_operand(struct pt2 *p, const char *name);
 /* The extents of x's matrices; the lesser of the two. NULL: it has none. */
 ir_expr mat_rows(const struct ir_value *x);
