@@ -341,7 +341,7 @@ static V erf_tail_double(const struct vm *m, V a)
 /* For float, log(erfc(|x|)) is -a - a P(a), a = |x|, up to where erf rounds to 1. NaN stays. */
 static V log_erfc(const struct vm *m, V x)
 {
-    V a = vm_min(m, vm_k(m, MUTANT(351, 4, 3.92)), vm_abs(m, x));
+    V a = vm_min(m, vm_k(m, MUTANT(351, 4, 3.85)), vm_abs(m, x));
     return vm_neg(m, vm_fma(m, a, VM_POLY(m, a, vm_erf_f32), a));
 }
 

@@ -4,9 +4,10 @@
  * What a stage reduces along them is added up, turn by turn, in a tensor of the program's own, which has an element
  * for each outer point: one kernel sets it to what adds nothing, the next one reduces some points and combines that
  * with what is there. Stages behind it read it from there; what else they need of stages without inner dims they work
- * out again. A running sum is two: it is set, and goes on from turn to turn. A softmax is five of them: the largest and the sum, each set and added up, and the quotients. Attention
- * stays one kernel, of some rows and some keys a turn (attention.c): what rows have of the keys so far, means, largest
- * scores and sums of weights, is in tensors of the program's own.
+ * out again. A running sum is two: it is set, and goes on from turn to turn. A softmax is five of them: the largest and
+ * the sum, each set and added up, and the quotients. Attention stays one kernel, of some rows and some keys a turn
+ * (attention.c): what rows have of the keys so far, means, largest scores and sums of weights, is in tensors of the
+ * program's own.
  *
  * And dims as loops of turns need them: one that accesses divide by sizes becomes two, and two axes of an operand of
  * which accesses have quotient and remainder of one number are one axis.
@@ -365,11 +366,8 @@ static struct kn_insn nothing(const struct kn_insn *reduce)
 /* Two values combined as a reduction or a scan combines. */
 static struct kn_insn combined(const struct kn_insn *reduce, int a, int b)
 {
-    return (struct kn_insn){.code = KN_SCALAR,
-                            .dtype = reduce->dtype,
-                            .op = (uint16_t)nk_word_of(reduce),
-                            .nargs = 2,
-                            .arg = {a, b, -1}};
+    return (struct kn_insn){
+        .code = KN_SCALAR, .dtype = reduce->dtype, .op = (uint16_t)nk_word_of(reduce), .nargs = 2, .arg = {a, b, -1}};
 }
 
 /* A phase that sets what the stage's reductions or scans begin with. */
@@ -418,8 +416,8 @@ static bool add_scan(struct phases *p, const struct kn_stage *g)
     int scan = g->first;
     while (p->k->insns[scan].code != KN_SCAN)
         scan++;
-    struct kn_insn n = p->k->insns[scan], sum = {
-        .code = KN_REDUCE, .dtype = n.dtype, .reducer = n.reducer, .nargs = 1, .arg = {-1, -1, -1}};
+    struct kn_insn n = p->k->insns[scan],
+                   sum = {.code = KN_REDUCE, .dtype = n.dtype, .reducer = n.reducer, .nargs = 1, .arg = {-1, -1, -1}};
     int old = add(p, &f, access_of(p, KN_LOAD, scan, -1));
     end_stage(&f, 0);
     fine = fine && bring(p, &f, n.arg[0], g);
@@ -601,8 +599,8 @@ static bool cut(struct phases *p)
             scans += k->insns[i].code == KN_SCAN;
             stores |= k->insns[i].code == KN_STORE;
         }
-        fine = !g->repeat && !(reduces && (stores || !open)) && (stores || open || !g->inner) && p->n + 2 <= NK_PHASES &&
-               scans <= open && !(scans && reduces);
+        fine = !g->repeat && !(reduces && (stores || !open)) && (stores || open || !g->inner) &&
+               p->n + 2 <= NK_PHASES && scans <= open && !(scans && reduces);
         if (fine && scans)
             fine = add_scan(p, g);
         else if (fine && reduces)
