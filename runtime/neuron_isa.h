@@ -63,8 +63,8 @@ enum {
     NEURON_PARTITIONS = 128, NEURON_PSUM_BYTES = 16384, NEURON_BANK_BYTES = 2048,      /* of a partition */
     NEURON_LOOPS = 8,                                                                  /* in one another */
     NEURON_SEMAPHORES = 256, NEURON_REGISTERS = 32, NEURON_QUEUES = 16, NEURON_DMA_ENGINES = 16,
-    NEURON_ENV_WORDS = 8, NEURON_ENV_SIZES = 4,
-    NEURON_SIZES = 4, NEURON_SIZE_NAME = 32, NEURON_TERMS = 2, NEURON_POWER = 3,
+    NEURON_ENV_WORDS = 10, NEURON_ENV_SIZES = 4,
+    NEURON_SIZES = 6, NEURON_SIZE_NAME = 32, NEURON_TERMS = 2, NEURON_POWER = 3,
     NEURON_OPERANDS = 4, NEURON_DIMS = 5, NEURON_WAITS = 4, NEURON_SIGNALS = 2, NEURON_MAX_ATTRS = 8, NEURON_RANK = 8,
     /* the most tensors of a kernel's program, but for NEURON_ENV_NAME */
     NEURON_NO_REGISTER = 255, NEURON_ARGUMENTS = 256,
@@ -86,7 +86,7 @@ struct neuron_operand {
     /* bytes; NEURON_REGISTER without a register: the integer; NEURON_LABEL: the instruction */
     int64_t offset, by[NEURON_TERMS], stride[NEURON_DIMS];
     uint32_t size[NEURON_DIMS];
-    uint8_t power[NEURON_TERMS], times[NEURON_DIMS];     /* sizes that by[k] and stride[k] are multiplied by */
+    uint16_t power[NEURON_TERMS], times[NEURON_DIMS];    /* sizes that by[k] and stride[k] are multiplied by */
     float number;                        /* NEURON_NUMBER */
 };
 struct neuron_wait { uint8_t semaphore, reg; uint32_t value; };          /* until semaphore >= value + register */
@@ -109,8 +109,14 @@ struct neuron_tensor {
     uint8_t use, type, rank, nsizes, sizes[NEURON_SIZES];
     int64_t dims[NEURON_RANK], times;
 };
-/* A size that only the run knows: every engine finds it in that register when the program begins. */
-struct neuron_size { char name[NEURON_SIZE_NAME]; uint8_t reg; int64_t value; };
+/* A size that only the run knows: every engine finds it in that register when the program begins. made: it is one of
+ * those before it, the sum of by[k] times size k, and `plus`, over `over`, rounded down; 0 where that is less. */
+struct neuron_size {
+    char name[NEURON_SIZE_NAME];
+    uint8_t reg;
+    bool made;
+    int64_t value, by[NEURON_SIZES], plus, over;
+};
 struct neuron_stream { struct neuron_instr *code; int n, room; };
 struct neuron_program {
     enum neuron_core_kind core;
@@ -143,6 +149,9 @@ int neuron_find_tensor(const struct neuron_program *p, const char *name, size_t 
  * name or a register that is taken or not possible. */
 int neuron_add_size(struct neuron_program *p, const char *name, size_t n, uint8_t reg);
 int neuron_find_size(const struct neuron_program *p, const char *name, size_t n);      /* -1: none */
+/* A size that was added becomes one that is made so (by, plus, over); false: of itself or those behind it. Such sizes
+ * get their values when the others are set. */
+bool neuron_make_size(struct neuron_program *p, int size, const struct neuron_size *how);
 void neuron_set_size(struct neuron_program *p, int size, int64_t value);
 
 /* Text to a program that keeps all rules, or NULL. `text` needs no 0 at its end. */

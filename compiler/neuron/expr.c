@@ -79,8 +79,8 @@ static struct nk_value *by_patterns(struct nk *nk, const struct nk_tile *t, ir_e
     return to;
 }
 
-/* Is it known to be an integer of 32 bits? Tensors of sizes that only the run knows have at most 2 GiB, so many dims
- * and indices of these less points. */
+/* Is it known to be an integer of 32 bits? Tensors of sizes that only the run knows have at most 2 GiB, so dims and
+ * their indices are below 2^29. */
 static bool fits(struct nk *nk, ir_expr e)
 {
     enum { MOST = 1 << 29 };

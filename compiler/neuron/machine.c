@@ -110,6 +110,33 @@ static bool sorts(const struct ir_node *n)
            ir_is_const(ir_attr(n, IR_ATTR_k)->e, &k) && k > 0 && k <= NK_SORTED;
 }
 
+/* Is there padding along a dim that is open? The attributes are of the last axes of x. */
+static bool pads_open(const struct ir_node *n)
+{
+    const struct ir_attr *before = ir_attr(n, IR_ATTR_before), *after = ir_attr(n, IR_ATTR_after);
+    ir_type x = n->in[0].value->type;
+    int64_t known;
+    bool open = false;
+    for (int i = 0; before && i < before->n; i++)
+        open |= !ir_is_const(x->dim[x->rank - before->n + i], &known) &&
+                (!ir_is_value(before->exprs[i], 0) || !ir_is_value(after->exprs[i], 0));
+    return open;
+}
+
+/* Convolutions with such padding read a padded copy: where a turn's windows meet the padding would depend on where it
+ * is. */
+static int64_t window(const struct pass_machine *m, const struct ir_node *n, enum pass_window what)
+{
+    (void)m;
+    return what == PASS_WINDOW_PADDED && pads_open(n);
+}
+
+static bool materialise(const struct pass_machine *m, const struct ir_node *n)
+{
+    (void)m;
+    return n->op == IR_pad && pads_open(n);
+}
+
 /* As pe.c multiplies them; before trn3 the engines have none. */
 static int takes_mx(const struct pass_machine *m, struct ir_ctx *ctx, const struct ir_node *n)
 {
@@ -186,6 +213,8 @@ const struct nk_machine *nk_machine_make(struct ir_ctx *ctx, const char *arch)
                                         .cost = cost,
                                         .lacks = lacks,
                                         .takes_mx = takes_mx,
+                                        .window = window,
+                                        .materialise = materialise,
                                         .takes = takes,
                                         .takes_gradient = takes_gradient,
                                         .runs = runs,

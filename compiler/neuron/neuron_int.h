@@ -30,7 +30,8 @@
  *     keep.c     what stays in SBUF from tile to tile, from stage to stage
  *     roll.c     what streams repeat becomes loops            open.c     sizes that only the run knows
  *     turns.c    loops of turns of an open kernel             sizes.c    numbers that have such sizes as factors
- *     phases.c   open kernels that reduce along open dims as several
+ *     phases.c   open kernels that reduce along open dims as several    made.c     sizes that are sums or quotients of
+ *     boxes.c    and those of whose loads some have no value                       others
  *
  * Instructions are made in an order in which a single engine could run them. Each says which buffers it reads and
  * writes; what it must wait for follows from that alone.
@@ -291,20 +292,28 @@ bool nk_put_rolled(struct nk *nk, int engine, const struct nk_rolled *r, int dep
 #define NK_MOST_STAND_IN (INT64_C(1) << 54)                                 /* and a turn's points times bytes */
 enum { NK_CHAIN = 6 };
 /* Products of sizes, each a factor of the one before it. far: of one size, which is only added */
-struct nk_chain { int n; bool far; uint8_t power[NK_CHAIN]; };
-int64_t nk_stand_in(uint8_t power, bool far);         /* the number that stands for a product; 0: it is too large */
-bool nk_power_times(uint8_t *power, uint8_t by);      /* false: more than operands hold */
-bool nk_chain_add(struct nk_chain *c, uint8_t power); /* false: it is neither a factor nor a multiple of another one */
+struct nk_chain { int n; bool far; uint16_t power[NK_CHAIN]; };
+int64_t nk_stand_in(uint16_t power, bool far);         /* the number that stands for a product; 0: it is too large */
+bool nk_power_times(uint16_t *power, uint16_t by);      /* false: more than operands hold */
+bool nk_chain_add(struct nk_chain *c, uint16_t power); /* false: it is neither a factor nor a multiple of another one */
 /* A number made of stand-ins as an integer operand; such an operand times n and sizes; all operands of a program in
  * HBM, by tensor. False: they can't be. */
 bool nk_take_apart(const struct nk_chain *c, int64_t v, struct neuron_operand *to);
-bool nk_times(struct neuron_operand *o, int64_t n, uint8_t power);
+bool nk_times(struct neuron_operand *o, int64_t n, uint16_t power);
 bool nk_sizes_apart(const struct nk_chain *chains, int nchains, struct neuron_program *p);
 
 /* A size's number, -1: it is none; e as a number times sizes, both multiplied to what is there already (sizes.c) */
 int nk_size_of(const struct kn_kernel *k, ir_expr e);
 bool nk_uses_size(const struct kn_kernel *k, ir_expr e);
-bool nk_factors(const struct kn_kernel *k, ir_expr e, int64_t *number, uint8_t *power);
+bool nk_factors(const struct kn_kernel *k, ir_expr e, int64_t *number, uint16_t *power);
+/* made.c: n kernels of the same sizes, each with a size for each dim that is a sum or a quotient of others; which those
+ * are, behind their own ones. Values stay as they are. */
+struct nk_made_sizes { int n; struct neuron_size how[NEURON_SIZES]; };
+void nk_make_sizes(struct ir_ctx *ctx, const struct kn_kernel **k, int n, struct nk_made_sizes *made);
+/* boxes.c: a kernel of whose loads some have no value at some points of open dims, as one for all points and one for
+ * those inside; else the kernel. How many these are: at most NK_BOXES. */
+enum { NK_BOXES = 2 };
+int nk_boxes(struct ir_ctx *ctx, const struct kn_kernel *k, const struct kn_kernel **to);
 /* A copy whose dims, operands, instructions and stages may be changed (phases.c) */
 struct kn_kernel *nk_copy_kernel(struct ir_ctx *ctx, const struct kn_kernel *from);
 /* phases.c: an open kernel as kernels one behind the other, with the same operands and perhaps some more, in whose
@@ -322,7 +331,7 @@ const struct kn_kernel *nk_some_keys(struct ir_ctx *ctx, const struct kn_kernel 
  * 0), or so many. Turns of many points come first. A program for each way to choose a level of each axis, the last one
  * first; NULL: there are no such turns. step: by tensor and axis, bytes by which it goes on with a unit. */
 enum { NK_LEVELS = 5, NK_READ = 2, NK_TURNS = 40 };
-struct nk_axis_turns { int n; int64_t points[NK_LEVELS], units; uint8_t power; };
+struct nk_axis_turns { int n; int64_t points[NK_LEVELS], units; uint16_t power; };
 /* An index that is read where a program begins: `words` of a tensor, times 1 or -1, plus a number; below 0, `bound` is
  * added. It counts as an axis behind the others, along which there are no turns. */
 struct nk_read { uint16_t tensor; int words; int64_t times, plus; struct neuron_operand bound; };

@@ -34,7 +34,7 @@ static struct kn_kernel *kernel_of(const struct nk_open *o, const int64_t *units
     }
     for (int i = 0; i < k->noperands; i++) {
         int64_t first = 1;
-        uint8_t power = 0;
+        uint16_t power = 0;
         if (k->operands[i].rank && nk_uses_size(o->k, o->k->operands[i].dims[0]) &&
             nk_factors(o->k, o->k->operands[i].dims[0], &first, &power))
             k->operands[i].dims[0] = ir_const(o->ctx, first * all);
@@ -210,10 +210,11 @@ static bool has(const struct neuron_program *p, bool (*is)(const struct neuron_t
 }
 
 /* What the joined program has: operands of the kernel that it is of, and whether, behind those, the environment and
- * where turns are. */
+ * where turns are; sizes that are made of others. */
 struct joined {
     int nown;
     bool env, where;
+    const struct nk_made_sizes *made;
 };
 
 /* Tensors of the joined program: the operands without copies, then what turns have besides. By tensor of a turn. */
@@ -250,7 +251,9 @@ static void add_names(struct nk *nk, struct nk_open *o, const struct nk_turns *t
     for (int s = 0; s < o->k->nsizes; s++) {
         char name[16];
         int length = snprintf(name, sizeof name, "n%d", s);
-        neuron_add_size(nk->p, name, (size_t)length, (uint8_t)(NEURON_REGISTERS - NEURON_SIZES + s));
+        neuron_add_size(nk->p, name, (size_t)length, (uint8_t)(NEURON_REGISTERS - 1 - s));
+        if (s >= o->k->nsizes - j->made->n)
+            neuron_make_size(nk->p, s, &j->made->how[s - (o->k->nsizes - j->made->n)]);
     }
     for (int f = 0; f < nphases; f++)
         for (int p = 0; p < NK_TURNS; p++) {
@@ -262,7 +265,7 @@ static void add_names(struct nk *nk, struct nk_open *o, const struct nk_turns *t
             for (int k = 0; k < from->ntensors; k++) {
                 struct neuron_tensor tensor = from->tensors[k];
                 int64_t each;
-                uint8_t power = 0;
+                uint16_t power = 0;
                 if (operand[k] >= o[f].noperands)
                     continue;
                 if (operand[k] >= 0 && nk_open_elements(&o[f], &o[f].k->operands[operand[k]], &each, &power) && power)
@@ -324,10 +327,11 @@ static void add_steps(struct nk *nk, const struct nk_open *o, struct nk_turns *t
             t->where = t->place[k];
 }
 
-static bool join(struct nk *nk, struct nk_open *o, struct nk_turns *t, int nphases, int nown)
+static bool join(struct nk *nk, struct nk_open *o, struct nk_turns *t, int nphases, const struct kn_kernel *of,
+                 const struct nk_made_sizes *made)
 {
     char error[NEURON_ERROR];
-    struct joined j = {.nown = nown};
+    struct joined j = {.nown = of->noperands, .made = made};
     for (int f = 0; f < nphases; f++)
         for (int p = 0; p < NK_TURNS; p++)
             j.env |= has(t[f].program[p], is_environment), j.where |= has(t[f].program[p], nk_is_where);
@@ -342,14 +346,13 @@ static bool join(struct nk *nk, struct nk_open *o, struct nk_turns *t, int nphas
     return true;
 }
 
-/* Phases one behind the other, of turns that are made; nown: operands of the kernel that they are of. NULL: *why says
- * why. */
-static struct neuron_program *in_turns(struct nk_open *o, struct nk_turns *t, int nphases, int nown,
-                                       const struct nk_machine *m, const char **why)
+/* Phases of kernel `of`, one behind the other, whose turns are there. NULL: *why says why. */
+static struct neuron_program *in_turns(struct nk_open *o, struct nk_turns *t, int nphases, const struct kn_kernel *of,
+                                       const struct nk_made_sizes *made, const struct nk_machine *m, const char **why)
 {
     struct nk *nk = IR_NEW(o->ctx, struct nk);
     *nk = (struct nk){.ctx = o->ctx, .machine = m, .k = o->k, .p = neuron_program_new(m->core)};
-    if (nk->p && join(nk, o, t, nphases, nown))
+    if (nk->p && join(nk, o, t, nphases, of, made))
         return nk->p;
     neuron_program_free(nk->p);
     if (nk->why) {
@@ -359,8 +362,8 @@ static struct neuron_program *in_turns(struct nk_open *o, struct nk_turns *t, in
     return NULL;
 }
 
-static struct neuron_program *in_phases(struct nk_open *o, int nphases, int nown, const struct nk_machine *m,
-                                        const char **why)
+static struct neuron_program *in_phases(struct nk_open *o, int nphases, const struct kn_kernel *of,
+                                        const struct nk_made_sizes *made, const struct nk_machine *m, const char **why)
 {
     struct nk_turns *t = IR_NEWN(o->ctx, nphases, struct nk_turns);
     bool fine = true;
@@ -368,7 +371,7 @@ static struct neuron_program *in_phases(struct nk_open *o, int nphases, int nown
         fine = make_turns(&o[f], m, &t[f]);
         *why = o[f].why;
     }
-    struct neuron_program *p = fine ? in_turns(o, t, nphases, nown, m, why) : NULL;
+    struct neuron_program *p = fine ? in_turns(o, t, nphases, of, made, m, why) : NULL;
     for (int f = 0; f < nphases; f++)
         free_turns(&t[f]);
     return p;
@@ -377,26 +380,34 @@ static struct neuron_program *in_phases(struct nk_open *o, int nphases, int nown
 struct neuron_program *nk_open_program(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k,
                                        const char **why)
 {
-    const struct kn_kernel *phase[NK_PHASES];
+    const struct kn_kernel *box[NK_BOXES], *phase[NK_PHASES];
+    struct nk_made_sizes made;
+    int boxes = nk_boxes(ctx, k, box), n = 0;
+    nk_make_sizes(ctx, box, boxes, &made);
     struct nk_open *o = IR_NEWN(ctx, NK_PHASES, struct nk_open);
-    int n = k->nsizes > NEURON_SIZES ? 0 : nk_phases(ctx, k, phase);
-    *why = "sizes that only the run knows (--dim says them): a reduction along them that is not of float32 sums or "
-           "extremes";
-    if (n > 0 && phase[0]->noperands >= NEURON_ARGUMENTS)
+    *why = "sizes that only the run knows (--dim says them): a reduction along them that is not of float32, or of "
+           "sums of 32 and 64 bits";
+    for (int b = 0; b < boxes; b++) {
+        int more = box[b]->nsizes > NEURON_SIZES ? 0 : nk_phases(ctx, box[b], phase + n);
+        if (!more || (boxes > 1 && more > 1))
+            return NULL;
+        n += more;
+    }
+    if (phase[0]->noperands >= NEURON_ARGUMENTS)
         return NULL;
     for (int f = 0; f < n; f++) {
         o[f] = (struct nk_open){.ctx = ctx, .k = phase[f], .why = "no memory for a program"};
         bool fine = nk_find_units(&o[f]) && nk_find_reads(&o[f]) && nk_find_shifts(&o[f]);
         for (int i = 0; fine && i < phase[f]->noperands; i++) {
             int64_t each;
-            uint8_t power;
+            uint16_t power;
             fine = nk_open_elements(&o[f], &phase[f]->operands[i], &each, &power);
         }
         *why = o[f].why;
         if (!fine)
             return NULL;
     }
-    return n ? in_phases(o, n, k->noperands, m, why) : NULL;
+    return n ? in_phases(o, n, k, &made, m, why) : NULL;
 }
 
 /* A turn in which the engines' meeting is no part of its time: of as few of a dim's n points as that takes. NULL: there
@@ -431,7 +442,7 @@ struct neuron_program *nk_heads_program(struct ir_ctx *ctx, const struct nk_mach
             !(t.program[0] = long_turn(&o, m, n)))
             continue;
         t.axis[0].units = n / o.axis[0].each;
-        struct neuron_program *p = in_turns(&o, &t, 1, k->noperands, m, &why);
+        struct neuron_program *p = in_turns(&o, &t, 1, k, &(struct nk_made_sizes){0}, m, &why);
         free_turns(&t);
         return p;
     }
@@ -489,7 +500,8 @@ struct neuron_program *nk_rows_program(struct ir_ctx *ctx, const struct nk_machi
     struct nk_turns t = {0};
     if (!o.k)
         return NULL;
-    struct neuron_program *p = make_known_rows(&o, m, &t, extent) ? in_turns(&o, &t, 1, k->noperands, m, why) : NULL;
+    struct neuron_program *p =
+        make_known_rows(&o, m, &t, extent) ? in_turns(&o, &t, 1, k, &(struct nk_made_sizes){0}, m, why) : NULL;
     free_turns(&t);
     return p;
 }

@@ -46,7 +46,7 @@ bool nk_find_units(struct nk_open *o)
     return true;
 }
 
-bool nk_open_elements(struct nk_open *o, const struct kn_operand *x, int64_t *each, uint8_t *power)
+bool nk_open_elements(struct nk_open *o, const struct kn_operand *x, int64_t *each, uint16_t *power)
 {
     *each = 1;
     *power = 0;
@@ -181,7 +181,7 @@ static bool is_indexed(const struct kn_kernel *k, const struct kn_insn *n)
 }
 
 /* Products of sizes that elements lie apart by, where an index is e and its rows do by `row`. */
-static bool add_products(struct nk_open *o, struct nk_chain *to, ir_expr e, uint8_t row)
+static bool add_products(struct nk_open *o, struct nk_chain *to, ir_expr e, uint16_t row)
 {
     bool fine = true;
     if (e->kind == IR_X_ADD) {
@@ -191,11 +191,11 @@ static bool add_products(struct nk_open *o, struct nk_chain *to, ir_expr e, uint
     }
     for (int a = 0; fine && e->kind == IR_X_MUL && a < e->nargs; a++) {
         int s = nk_size_of(o->k, e->arg[a]);
-        fine = s >= 0 ? nk_power_times(&row, (uint8_t)(1 << 2 * s)) : !nk_uses_size(o->k, e->arg[a]);
+        fine = s >= 0 ? nk_power_times(&row, (uint16_t)(1 << 2 * s)) : !nk_uses_size(o->k, e->arg[a]);
     }
     int s = nk_size_of(o->k, e);
     if (s >= 0)
-        fine = nk_power_times(&row, (uint8_t)(1 << 2 * s));
+        fine = nk_power_times(&row, (uint16_t)(1 << 2 * s));
     else if (e->kind != IR_X_MUL)
         fine = !nk_uses_size(o->k, e);
     return fine && nk_chain_add(to, row);
@@ -204,7 +204,7 @@ static bool add_products(struct nk_open *o, struct nk_chain *to, ir_expr e, uint
 static bool find_chain(struct nk_open *o, const struct kn_insn *n)
 {
     const struct kn_operand *x = &o->k->operands[n->operand];
-    uint8_t row = 0;
+    uint16_t row = 0;
     int64_t elements = 1, all;
     for (int i = n->nindex - 1; i >= 0; i--) {
         if (!add_products(o, &o->chain[n->operand], n->index[i], row))
@@ -357,7 +357,7 @@ static const struct kn_kernel *pin(const struct nk_open *o)
     struct kn_kernel *k = nk_copy_kernel(o->ctx, o->k);
     ir_expr *stand_in = IR_NEWN(o->ctx, k->nsizes + 1, ir_expr);
     for (int s = 0; s < k->nsizes; s++)
-        stand_in[s] = ir_const(o->ctx, nk_stand_in((uint8_t)(1 << 2 * s), is_added(o)));
+        stand_in[s] = ir_const(o->ctx, nk_stand_in((uint16_t)(1 << 2 * s), is_added(o)));
     for (int i = 0; i < k->noperands; i++)
         if (k->operands[i].rank && nk_uses_size(o->k, k->operands[i].dims[0]))
             k->operands[i].dims[0] = ir_const(o->ctx, 1);
@@ -377,9 +377,8 @@ bool nk_find_shifts(struct nk_open *o)
         o->chain[i].far = is_added(o);
     for (int i = 0; i < k->ninsns; i++) {
         const struct kn_insn *n = &k->insns[i];
-        bool fine = n->code == KN_INDEX
-                        ? !nk_uses_size(k, n->bound)
-                        : n->code == KN_EXPR || (stays(o, n->expr, false) && stays(o, n->bound, false));
+        bool fine = n->code == KN_INDEX ? !nk_uses_size(k, n->bound)
+                                        : n->code == KN_EXPR || (stays(o, n->expr, false) && stays(o, n->bound, false));
         for (int g = 0; g < n->nguards; g++)
             fine &=
                 stays(o, n->guards[g].e, false) && stays(o, n->guards[g].lo, false) && stays(o, n->guards[g].hi, false);

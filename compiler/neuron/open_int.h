@@ -13,7 +13,7 @@ struct nk_open_axis {
     int dim;
     ir_expr var;
     int64_t each, units, *shift; /* shift: of an operand: elements a unit, or NK_NOT_YET */
-    uint8_t power;
+    uint16_t power;
 };
 struct nk_open {
     struct ir_ctx *ctx;
@@ -43,7 +43,7 @@ bool nk_find_reads(struct nk_open *o);
 bool nk_find_shifts(struct nk_open *o);
 bool nk_open_refuse(struct nk_open *o, const char *why);             /* false */
 /* The elements of an operand: a number times sizes. */
-bool nk_open_elements(struct nk_open *o, const struct kn_operand *x, int64_t *each, uint8_t *power);
+bool nk_open_elements(struct nk_open *o, const struct kn_operand *x, int64_t *each, uint16_t *power);
 ir_expr nk_put_sizes(void *user, ir_expr e);                         /* user: struct nk_pinned */
 
 #endif

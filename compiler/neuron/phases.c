@@ -4,10 +4,10 @@
  * What a stage reduces along them is added up, turn by turn, in a tensor of the program's own, which has an element
  * for each outer point: one kernel sets it to what adds nothing, the next one reduces some points and combines that
  * with what is there. Stages behind it read it from there; what else they need of stages without inner dims they work
- * out again. A running sum is two: it is set, and goes on from turn to turn. A softmax is five of them: the largest and
- * the sum, each set and added up, and the quotients. Attention stays one kernel, of some rows and some keys a turn
- * (attention.c): what rows have of the keys so far, means, largest scores and sums of weights, is in tensors of the
- * program's own.
+ * out again. A running sum is two kernels: one sets it, and one goes on from turn to turn. A softmax is five: the
+ * largest and the sum, each set and added up, and the quotients. Attention stays one kernel, of some rows and some keys
+ * a turn (attention.c): what rows have of the keys so far, means, largest scores and sums of weights, is in tensors of
+ * the program's own.
  *
  * And dims as loops of turns need them: one that accesses divide by sizes becomes two, and two axes of an operand of
  * which accesses have quotient and remainder of one number are one axis.
@@ -127,7 +127,7 @@ static uint32_t make_room(uint32_t set, int d)
 static ir_expr times_in(struct ir_ctx *ctx, const struct kn_kernel *k, ir_expr e, ir_expr by)
 {
     int64_t all = 1, part = 1;
-    uint8_t sizes = 0, some = 0;
+    uint16_t sizes = 0, some = 0;
     if (!nk_factors(k, e, &all, &sizes) || !nk_factors(k, by, &part, &some) || part < 1 || all % part)
         return NULL;
     ir_expr high = ir_const(ctx, all / part);

@@ -16,14 +16,14 @@
  * is below half of it: one that no row is a multiple of (a rank's number, of whose part of a large tensor all is one
  * turn) is far. */
 enum { STAND_IN = 1 << 23, FAR_STAND_IN = 1 << 30 };
-static const int64_t stands_for[NEURON_SIZES] = {9, 77, 135, 201};
+static const int64_t stands_for[NEURON_SIZES] = {9, 77, 135, 201, 267, 333};
 
 static int64_t stand_in(bool far)
 {
     return far ? FAR_STAND_IN : STAND_IN;
 }
 
-int64_t nk_stand_in(uint8_t power, bool far)
+int64_t nk_stand_in(uint16_t power, bool far)
 {
     int64_t v = 1;
     for (int s = 0; s < NEURON_SIZES; s++)
@@ -33,7 +33,7 @@ int64_t nk_stand_in(uint8_t power, bool far)
     return v;
 }
 
-bool nk_power_times(uint8_t *power, uint8_t by)
+bool nk_power_times(uint16_t *power, uint16_t by)
 {
     int all = 0;
     for (int s = 0; s < NEURON_SIZES; s++) {
@@ -42,7 +42,7 @@ bool nk_power_times(uint8_t *power, uint8_t by)
             return false;
         all |= k << 2 * s;
     }
-    *power = (uint8_t)all;
+    *power = (uint16_t)all;
     return true;
 }
 
@@ -55,14 +55,14 @@ int nk_size_of(const struct kn_kernel *k, ir_expr e)
 }
 
 /* e as a number times sizes, both multiplied to what is there already. */
-bool nk_factors(const struct kn_kernel *k, ir_expr e, int64_t *number, uint8_t *power)
+bool nk_factors(const struct kn_kernel *k, ir_expr e, int64_t *number, uint16_t *power)
 {
     int64_t c;
     int s = nk_size_of(k, e);
     if (ir_is_const(e, &c))
         return !__builtin_mul_overflow(*number, c, number);
     if (s >= 0)
-        return s < NEURON_SIZES && nk_power_times(power, (uint8_t)(1 << 2 * s));
+        return s < NEURON_SIZES && nk_power_times(power, (uint16_t)(1 << 2 * s));
     bool fine = e->kind == IR_X_MUL;
     for (int a = 0; fine && a < e->nargs; a++)
         fine = nk_factors(k, e->arg[a], number, power);
@@ -70,7 +70,7 @@ bool nk_factors(const struct kn_kernel *k, ir_expr e, int64_t *number, uint8_t *
 }
 
 /* Is each size at least as often a factor of a as of b? */
-static bool is_factor(uint8_t b, uint8_t a)
+static bool is_factor(uint16_t b, uint16_t a)
 {
     bool fine = true;
     for (int s = 0; s < NEURON_SIZES; s++)
@@ -78,7 +78,7 @@ static bool is_factor(uint8_t b, uint8_t a)
     return fine;
 }
 
-bool nk_chain_add(struct nk_chain *c, uint8_t power)
+bool nk_chain_add(struct nk_chain *c, uint16_t power)
 {
     int at = 0;
     if (!power)
@@ -114,7 +114,7 @@ bool nk_take_apart(const struct nk_chain *c, int64_t v, struct neuron_operand *t
     return !c->n || llabs(v) <= below;
 }
 
-bool nk_times(struct neuron_operand *o, int64_t n, uint8_t power)
+bool nk_times(struct neuron_operand *o, int64_t n, uint16_t power)
 {
     int used = 0;
     struct neuron_operand to = {.space = NEURON_REGISTER, .reg = NEURON_NO_REGISTER};

@@ -15,7 +15,10 @@
 
 /* From the registers that launches set downwards: one to count with, where rows are, what waits are for, where
  * addresses begin. */
-enum { COUNT = NEURON_REGISTERS - NEURON_SIZES - 1, PLACE = COUNT - 1, WAITS = PLACE - 1, MOST_BASES = 17 };
+#define COUNT (NEURON_REGISTERS - 1 - u->nk->p->nsizes)
+#define PLACE (COUNT - 1)
+#define WAITS (PLACE - 1)
+enum { LEAST_LEFT = 4 }; /* for turns' own loops, and what is worked out in front of them */
 
 struct turns {
     struct nk *nk;
@@ -23,8 +26,8 @@ struct turns {
     int engine, nbases;
     int64_t each; /* what a turn adds to every semaphore */
     bool used[NEURON_SEMAPHORES];
-    struct nk_steps *base; /* of each register */
-    uint8_t *base_of;      /* by tensor */
+    struct nk_steps *base;  /* of each register */
+    uint8_t *base_of;       /* by tensor */
     uint8_t where[NK_OPEN]; /* of Sync, which loads, and stores where turns are before they do */
     const struct nk_rolled *rolled[NK_TURNS];
 };
@@ -151,12 +154,12 @@ static void find_bases(struct turns *u)
         u->base_of[k] = base_for(u, &t->step[k]);
     for (int w = 0; w < t->nwhere && u->engine == NEURON_SYNC; w++)
         u->where[w] = base_for(u, &t->where_step[w]);
-    if (u->nbases > MOST_BASES)
-        nk_refuse(u->nk, "tensors go on in more than %d ways", MOST_BASES);
+    if (u->nbases > WAITS - LEAST_LEFT)
+        nk_refuse(u->nk, "tensors go on in more than %d ways", WAITS - LEAST_LEFT);
 }
 
 /* All addresses go on by so many units of an axis. */
-static void go_on(struct turns *u, int axis, int64_t units, uint8_t power)
+static void go_on(struct turns *u, int axis, int64_t units, uint16_t power)
 {
     for (int b = 0; b < u->nbases; b++) {
         struct neuron_operand by = u->base[b].by[axis];
@@ -406,21 +409,21 @@ static void put_axis(struct turns *u, int axis, int number)
 
 void nk_put_turns(struct nk *nk, const struct nk_turns *t, int n)
 {
-    struct turns u = {.nk = nk};
+    struct turns turns = {.nk = nk}, *u = &turns;
     for (int k = 0; k < n; k++)
-        find_signals(&u, &t[k]);
-    for (u.engine = 0; u.engine < NEURON_NENGINES; u.engine++) {
-        set(&u, WAITS, nk_integer(0));
+        find_signals(u, &t[k]);
+    for (u->engine = 0; u->engine < NEURON_NENGINES; u->engine++) {
+        set(u, WAITS, nk_integer(0));
         for (int k = 0; k < n; k++) {
-            u.t = &t[k];
-            find_bases(&u);
-            for (int b = 0; b < u.nbases; b++)
-                set(&u, WAITS - 1 - b, nk_integer(0));
+            u->t = &t[k];
+            find_bases(u);
+            for (int b = 0; b < u->nbases; b++)
+                set(u, WAITS - 1 - b, nk_integer(0));
             for (int r = 0; r < t[k].nread; r++)
-                begin_at(&u, r);
-            for (int p = 0; p < programs_of(u.t); p++)
-                u.rolled[p] = !u.t->program[p] ? NULL : nk_rolled(nk, u.t->program[p], u.engine);
-            put_axis(&u, 0, 0);
+                begin_at(u, r);
+            for (int p = 0; p < programs_of(u->t); p++)
+                u->rolled[p] = !u->t->program[p] ? NULL : nk_rolled(nk, u->t->program[p], u->engine);
+            put_axis(u, 0, 0);
         }
     }
 }

@@ -54,7 +54,7 @@ static void bits(struct writer *w, union neuron_value v)
 static void write_terms(struct writer *w, const struct neuron_operand *o)
 {
     for (int k = 0; k < NEURON_TERMS; k++) {
-        byte(w, o->power[k]);
+        number(w, o->power[k]);
         if (o->power[k])
             signed_number(w, o->by[k]);
     }
@@ -86,7 +86,7 @@ static void write_operand(struct writer *w, const struct neuron_operand *o)
         number(w, o->size[k]);
         signed_number(w, o->stride[k]);
         if (sizes)
-            byte(w, o->times[k]);
+            number(w, o->times[k]);
     }
 }
 
@@ -126,6 +126,18 @@ static void write_name(struct writer *w, const char *name)
         byte(w, (uint8_t)*c);
 }
 
+/* over: 0, it is not made of others. */
+static void write_size(struct writer *w, const struct neuron_size *s, int number_of_it)
+{
+    write_name(w, s->name);
+    byte(w, s->reg);
+    number(w, s->made ? (uint64_t)s->over : 0);
+    for (int k = 0; s->made && k < number_of_it; k++)
+        signed_number(w, s->by[k]);
+    if (s->made)
+        signed_number(w, s->plus);
+}
+
 uint8_t *neuron_encode(const struct neuron_program *p, size_t *size)
 {
     struct writer w = {0};
@@ -134,8 +146,7 @@ uint8_t *neuron_encode(const struct neuron_program *p, size_t *size)
     w.sizes = p->nsizes > 0;
     byte(&w, (uint8_t)(p->core | p->nsizes << 4));
     for (int k = 0; k < p->nsizes; k++) {
-        write_name(&w, p->size[k].name);
-        byte(&w, p->size[k].reg);
+        write_size(&w, &p->size[k], k);
     }
     number(&w, (uint64_t)p->ntensors);
     for (int k = 0; k < p->ntensors; k++) {
@@ -228,7 +239,7 @@ static uint8_t get_register(struct bytes *b)
 static void read_terms(struct bytes *b, struct neuron_operand *o)
 {
     for (int k = 0; k < NEURON_TERMS; k++)
-        if ((o->power[k] = get(b, 255, "")))
+        if ((o->power[k] = (uint16_t)get_number(b, UINT16_MAX, "no such sizes")))
             o->by[k] = get_signed(b, -(INT64_C(1) << 48), INT64_C(1) << 48, "a number out of range");
 }
 
@@ -269,7 +280,7 @@ static void read_operand(struct bytes *b, const struct neuron_program *p, struct
         o->size[k] = (uint32_t)get_number(b, UINT32_MAX, "a size out of range");
         o->stride[k] = get_signed(b, INT32_MIN, INT32_MAX, "a stride out of range");
         if (sizes)
-            o->times[k] = get(b, 255, "");
+            o->times[k] = (uint16_t)get_number(b, UINT16_MAX, "no such sizes");
     }
 }
 
@@ -332,8 +343,18 @@ static void read_size(struct bytes *b, struct neuron_program *p)
 {
     char name[NEURON_SIZE_NAME];
     size_t n = read_name(b, name, sizeof name);
-    if (neuron_add_size(p, name, n, get(b, NEURON_REGISTERS - 1, "no such register")) < 0)
+    const int64_t MOST = INT64_C(1) << 40;
+    struct neuron_size how = {0};
+    int size = neuron_add_size(p, name, n, get(b, NEURON_REGISTERS - 1, "no such register"));
+    if (size < 0)
         bad(b, "too many sizes, or a name or a register that is taken or not possible");
+    how.over = (int64_t)get_number(b, (uint64_t)MOST, "a number out of range");
+    for (int k = 0; how.over && k < size; k++)
+        how.by[k] = get_signed(b, -MOST, MOST, "a number out of range");
+    if (how.over)
+        how.plus = get_signed(b, -MOST, MOST, "a number out of range");
+    if (how.over && !neuron_make_size(p, size, &how))
+        bad(b, "a size that is made of itself");
 }
 
 static void read_tensor(struct bytes *b, struct neuron_program *p)

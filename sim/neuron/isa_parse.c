@@ -173,9 +173,9 @@ static bool is_reg(struct reader *r)
 }
 
 /* Sizes that a number is multiplied by: *NAME, as often as it stands there. */
-static uint8_t power(struct reader *r)
+static uint16_t power(struct reader *r)
 {
-    uint8_t all = 0;
+    uint16_t all = 0;
     while (take(r, '*')) {
         const char *s;
         size_t n = word(r, &s);
@@ -184,7 +184,7 @@ static uint8_t power(struct reader *r)
             fail(r, "no size '%.*s'", (int)(n < MAX_WORD ? n : MAX_WORD), s);
         if ((all >> 2 * size & NEURON_POWER) == NEURON_POWER)
             fail(r, "a size is a factor more than %d times", NEURON_POWER);
-        all = (uint8_t)(all + (1 << 2 * size));
+        all = (uint16_t)(all + (1 << 2 * size));
     }
     return all;
 }
@@ -456,12 +456,39 @@ static void define_label(struct reader *r, const char *s, size_t n)
     l->at = r->p->stream[r->engine].n;
 }
 
+/* NUMBER*SIZE + ... + NUMBER / NUMBER, of sizes before it. */
+static void made_size(struct reader *r, int size)
+{
+    const int64_t MOST = INT64_C(1) << 40;
+    struct neuron_size how = {.over = 1};
+    do {
+        int64_t v = integer(r, -MOST, MOST);
+        if (take(r, '*')) {
+            const char *s;
+            size_t n = word(r, &s);
+            int k = neuron_find_size(r->p, s, n);
+            if (k < 0)
+                fail(r, "no size '%.*s'", (int)(n < MAX_WORD ? n : MAX_WORD), s);
+            how.by[k] += v;
+        } else {
+            how.plus += v;
+        }
+    } while (take(r, '+'));
+    if (take(r, '/'))
+        how.over = integer(r, 1, MOST);
+    if (!neuron_make_size(r->p, size, &how))
+        fail(r, "a size that is made of itself");
+}
+
 static void size(struct reader *r)
 {
     const char *s;
     size_t n = word(r, &s);
-    if (neuron_add_size(r->p, s, n, (uint8_t)reg(r)) < 0)
+    int number = neuron_add_size(r->p, s, n, (uint8_t)reg(r));
+    if (number < 0)
         fail(r, "more than %d sizes, or a name or a register that is taken or not possible", NEURON_SIZES);
+    if (take(r, '='))
+        made_size(r, number);
 }
 
 /* SIZE*, in front of the first dim. */

@@ -51,7 +51,7 @@ static void real(struct out *o, float f)
         put(o, "%.9g", (double)f);
 }
 
-static void power(struct out *o, const struct neuron_program *p, uint8_t all)
+static void power(struct out *o, const struct neuron_program *p, uint16_t all)
 {
     for (int s = 0; s < p->nsizes; s++)
         for (int k = all >> 2 * s & NEURON_POWER; k; k--)
@@ -199,12 +199,25 @@ static void stream(struct out *o, const struct neuron_program *p, int e)
     free(labelled);
 }
 
+static void size(struct out *o, const struct neuron_program *p, const struct neuron_size *s)
+{
+    put(o, "size %s r%d", s->name, s->reg);
+    if (s->made) {
+        put(o, " = ");
+        for (int k = 0; k < p->nsizes; k++)
+            if (s->by[k])
+                put(o, "%" PRId64 "*%s + ", s->by[k], p->size[k].name);
+        put(o, "%" PRId64 " / %" PRId64, s->plus, s->over);
+    }
+    put(o, "\n");
+}
+
 char *neuron_disassemble(const struct neuron_program *p)
 {
     struct out o = {0};
     put(&o, "core %s\n", neuron_core_name(p->core));
     for (int k = 0; k < p->nsizes; k++)
-        put(&o, "size %s r%d\n", p->size[k].name, p->size[k].reg);
+        size(&o, p, &p->size[k]);
     for (int k = 0; k < p->ntensors; k++) {
         const struct neuron_tensor *t = &p->tensors[k];
         put(&o, "tensor %s %s %s [", t->name, isa_name(ISA_USES, t->use), neuron_type_name((enum neuron_type)t->type));

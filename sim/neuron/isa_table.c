@@ -293,9 +293,37 @@ int neuron_find_size(const struct neuron_program *p, const char *name, size_t n)
     return -1;
 }
 
+bool neuron_make_size(struct neuron_program *p, int size, const struct neuron_size *how)
+{
+    bool fine = how->over > 0;
+    for (int k = size; k < NEURON_SIZES; k++)
+        fine &= !how->by[k];
+    if (!fine)
+        return false;
+    p->size[size].made = true;
+    memcpy(p->size[size].by, how->by, sizeof how->by);
+    p->size[size].plus = how->plus;
+    p->size[size].over = how->over;
+    return true;
+}
+
+/* Sizes and what makes one of them are below 2^48: tensors of larger ones are refused. */
+static int64_t made_of(const struct neuron_program *p, const struct neuron_size *s)
+{
+    int64_t sum = s->plus, by;
+    for (int k = 0; k < NEURON_SIZES; k++)
+        if (s->by[k] &&
+            (__builtin_mul_overflow(s->by[k], p->size[k].value, &by) || __builtin_add_overflow(sum, by, &sum)))
+            return INT32_MAX;
+    return sum < 0 ? 0 : sum / s->over;
+}
+
 void neuron_set_size(struct neuron_program *p, int size, int64_t value)
 {
     p->size[size].value = value;
+    for (int k = 0; k < p->nsizes; k++)
+        if (p->size[k].made)
+            p->size[k].value = made_of(p, &p->size[k]);
     for (int k = 0; k < p->ntensors; k++) {
         struct neuron_tensor *t = &p->tensors[k];
         t->times = 1;
@@ -306,7 +334,7 @@ void neuron_set_size(struct neuron_program *p, int size, int64_t value)
 }
 
 /* A number times sizes; INT64_MAX: more than 62 bits. */
-static int64_t product(const struct neuron_program *p, int64_t number, uint8_t power)
+static int64_t product(const struct neuron_program *p, int64_t number, uint16_t power)
 {
     for (int s = 0; s < p->nsizes; s++)
         for (int k = power >> 2 * s & NEURON_POWER; k; k--)

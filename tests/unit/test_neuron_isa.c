@@ -17,6 +17,7 @@ static const char all[] =
     "core trn3\n"
     "size N r31\n"
     "size other_2 r7\n"
+    "size made r30 = 2*N + -1*other_2 + -5 / 3\n"
     "tensor x in bf16 [256, 512]\n"
     "tensor y out f32 [128, 512]\n"
     "tensor n inout i32 [4]\n"
@@ -206,7 +207,9 @@ static const struct {
     {"vector", "core trn1", "'core' stands behind"},
     {"vector", "size N r1\nsize N r2", "a name or a register that is taken"},
     {"vector", "size N r1\nsize M r1", "a name or a register that is taken"},
-    {"vector", "size a r1\nsize b r2\nsize c r3\nsize d r4\nsize e r5", "more than 4 sizes"},
+    {"vector", "size a r1\nsize b r2\nsize c r3\nsize d r4\nsize e r5\nsize f r6\nsize g r7", "more than 6 sizes"},
+    {"vector", "size N r1\nsize M r2 = 3*M + 1", "a size that is made of itself"},
+    {"vector", "size N r1\nsize M r2 = 3*L", "no size 'L'"},
     {"vector", "size N r32", "expected a register r0 to r31"},
     {"vector", "tensor u in f32 [M*4]", "no size 'M'"},
     {"vector", "size N r1\ntensor u in f32 [N]", "expected '*'"},

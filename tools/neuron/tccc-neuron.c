@@ -99,13 +99,13 @@ static int sizes(struct job *j)
         int size = equals ? neuron_find_size(j->p, given, (size_t)(equals - given)) : -1;
         char *end = NULL;
         long long value = equals ? strtoll(equals + 1, &end, 10) : 0;
-        if (size < 0 || *end || value < 1 || value > INT32_MAX)
+        if (size < 0 || j->p->size[size].made || *end || value < 1 || value > INT32_MAX)
             return usage_error(j->o, "--dim=%s: expected NAME=N, a size of the program and a number above 0", given);
         neuron_set_size(j->p, size, value);
         said[size] = true;
     }
     for (int k = 0; k < j->p->nsizes; k++)
-        if (!said[k])
+        if (!said[k] && !j->p->size[k].made)
             return usage_error(j->o, "no value for the size '%s' (--dim %s=N)", j->p->size[k].name, j->p->size[k].name);
     return EXIT_FINE;
 }

@@ -321,10 +321,12 @@ static void zero_integers(const struct neuron_program *p, const struct tcr_kerne
 static int set_sizes(struct neuron_kernel *k, const struct tcr_kernel_launch *l)
 {
     struct neuron_program *p = k->program[0];
-
-    if (p->nsizes != (p->nsizes ? (int)l->nsizes : 0))
+    int given = 0;
+    while (given < p->nsizes && !p->size[given].made)
+        given++;
+    if (given != (p->nsizes ? (int)l->nsizes : 0))
         return neuron_bad_image("a program's sizes");
-    for (int s = 0; s < p->nsizes; s++) {
+    for (int s = 0; s < given; s++) {
         k->is_known &= p->size[s].value == l->sizes[s];
         neuron_lib.neuron_set_size(p, s, l->sizes[s]);
     }
