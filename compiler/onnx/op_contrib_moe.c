@@ -146,7 +146,8 @@ static struct ir_value *by_chosen(struct imp *im, const struct experts *e, const
             apart[4] = {e->tokens, k, ir_const(c, l->n), ir_const(c, l->k)};
     int64_t row = 2, last = 3;
     struct ir_value *w = weights(im, l, imp_reshape(im, e->which, 1, &flat));
-    struct ir_value *y = imp_bin(im, IR_mul, imp_reshape(im, w, 4, apart), imp_unsqueeze(im, x, 1, &row));
+    w = imp_reshape(im, w, 4, apart);
+    struct ir_value *y = imp_bin(im, IR_mul, w, imp_unsqueeze(im, x, 1, &row));
     y = imp_reduce(im, IR_reduce_sum, y, 1, &last, false);
     return y && l->bias ? imp_bin(im, IR_add, y, imp_gather(im, l->bias, e->which, 0)) : y;
 }
@@ -191,10 +192,11 @@ static struct ir_value *all_experts(struct imp *im, const struct experts *e)
     ir_expr number = ir_const(c, e->number), inner = ir_const(c, e->number * second->k),
             flat[2] = {inner, ir_const(c, second->n)}, rows[2] = {e->tokens, inner};
     int64_t last = 2, middle = 1;
-    struct ir_value *y = activated(im, by_all(im, e, &e->fc[0]), e->fc[2].w ? by_all(im, e, &e->fc[2]) : NULL);
-    struct ir_value *own =
-        imp_bin(im, IR_eq, imp_unsqueeze(im, e->which, 1, &last), imp_iota(im, 1, &number, 0, imp_dtype(e->which)));
-    own = imp_select(im, own, imp_unsqueeze(im, e->weight, 1, &last), imp_like(im, e->weight, 0));
+    struct ir_value *y = by_all(im, e, &e->fc[0]), *third = e->fc[2].w ? by_all(im, e, &e->fc[2]) : NULL;
+    y = activated(im, y, third);
+    struct ir_value *which = imp_unsqueeze(im, e->which, 1, &last), *weight = imp_unsqueeze(im, e->weight, 1, &last);
+    struct ir_value *own = imp_bin(im, IR_eq, which, imp_iota(im, 1, &number, 0, imp_dtype(e->which)));
+    own = imp_select(im, own, weight, imp_like(im, e->weight, 0));
     own = imp_reduce(im, IR_reduce_sum, own, 1, &middle, false);
     y = imp_reshape(im, imp_bin(im, IR_mul, y, imp_unsqueeze(im, own, 1, &last)), 2, rows);
     struct ir_value *w = imp_reshape(im, imp_transpose(im, weights(im, second, NULL), turned), 2, flat);

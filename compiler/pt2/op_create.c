@@ -111,10 +111,11 @@ bool aten_linspace(struct pt2 *p)
     if (!end)
         return false;
     double half = fmax(1, (double)(steps / 2)), last = fmax(1, (double)(steps - 1));
-    struct ir_value *v = imp_formula_n(
-        p->im, "select(lt(x, a), y + x * ((z - y) / b), z - (b - x) * ((z - y) / b))", IMP_NUMBERS(half, last),
-        imp_iota(p->im, 1, &n, 0, TCC_F64), imp_unsqueeze(p->im, start, 1, &(int64_t){0}),
-        imp_unsqueeze(p->im, end, 1, &(int64_t){0}));
+    struct ir_value *i = imp_iota(p->im, 1, &n, 0, TCC_F64);
+    start = imp_unsqueeze(p->im, start, 1, &(int64_t){0});
+    end = imp_unsqueeze(p->im, end, 1, &(int64_t){0});
+    struct ir_value *v = imp_formula_n(p->im, "select(lt(x, a), y + x * ((z - y) / b), z - (b - x) * ((z - y) / b))",
+                                       IMP_NUMBERS(half, last), i, start, end);
     return pt2_out(p, 0, p->row->arg ? imp_bin(p->im, IR_pow, imp_like(p->im, v, pt2_f(p, "base", 10)), v) : v);
 }
 
