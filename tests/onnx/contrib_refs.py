@@ -606,7 +606,13 @@ def CDist(a, b, metric="sqeuclidean"):
 
 
 def GridSample(x, grid, mode="bilinear", padding_mode="zeros", align_corners=0):
-    """By ONNX's own reference, which calls the modes otherwise."""
+    """By ONNX's own reference, which calls the modes otherwise. Of the cubic one it brings the point inside of the border, where ONNX Runtime and PyTorch bring each element
+    there that is read: here the border is a part of x."""
+    if (mode, padding_mode, align_corners) == ("bicubic", "border", 1):
+        wide = 2 + int(np.ceil(np.abs(grid).max() * max(x.shape[2:])))
+        of = np.array(x.shape[:1:-1]) - 1
+        grid = (((grid + 1) / 2 * of + wide) / (of + 2 * wide) * 2 - 1).astype(np.float32)
+        x, padding_mode = np.pad(x, ((0, 0), (0, 0), (wide, wide), (wide, wide)), mode="edge"), "zeros"
     from onnx import helper as h
     from onnx.reference import ReferenceEvaluator
     node = h.make_node("GridSample", ["x", "grid"], ["y"], mode={"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode), padding_mode=padding_mode, align_corners=align_corners)
