@@ -8,8 +8,6 @@
  */
 #include "compiler/neuron/ops_int.h"
 
-#include <string.h>
-
 enum { MOST_TERMS = 32 };
 enum kind { A_NUMBER, AN_X, A_CALL };
 struct term {
@@ -114,12 +112,8 @@ const struct kn_kernel *nk_with_words(struct ir_ctx *ctx, const struct kn_kernel
             int x = -1;
             if (!matches(to ? to : k, whole, i, &x))
                 continue;
-            if (!to) {
-                to = IR_NEW(ctx, struct kn_kernel);
-                *to = *k;
-                to->insns = IR_NEWN(ctx, k->ninsns, struct kn_insn);
-                memcpy(to->insns, k->insns, (size_t)k->ninsns * sizeof *k->insns);
-            }
+            if (!to)
+                to = nk_copy_kernel(ctx, k);
             to->insns[i] = (struct kn_insn){.code = KN_SCALAR,
                                             .dtype = TCC_F32,
                                             .op = (uint16_t)(IR_NOPS + words[w].f),

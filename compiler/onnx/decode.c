@@ -170,13 +170,22 @@ static void store(struct onnx_reader *r, const struct field *d, const struct wir
         *(struct onnx_str *)to = (struct onnx_str){copy, (size_t)rec->value};
 }
 
-static bool read_value(struct onnx_reader *r, struct onnx_frame *f, const struct wire_record *rec)
+/* The field of a record that comes now; NULL: newer than the table. */
+static const struct field *meet(struct onnx_frame *f, const struct wire_record *rec)
 {
     const struct field *d = field_of(f, rec->number);
+    if (d) {
+        f->field = rec->number;
+        f->seen[rec->number]++;
+    }
+    return d;
+}
+
+static bool read_value(struct onnx_reader *r, struct onnx_frame *f, const struct wire_record *rec)
+{
+    const struct field *d = meet(f, rec);
     if (!d)
         return true;
-    f->field = rec->number;
-    f->seen[rec->number]++;
     const char *wrong = check_kind(d, rec);
     if (!wrong && d->use == USE_LIST)
         wrong = count_elements(d, rec, &f->count[rec->number]);
@@ -272,11 +281,9 @@ static bool read_message(struct onnx_reader *r, struct onnx_frame *f, const stru
 
 static bool read_element(struct onnx_reader *r, struct onnx_frame *f, const struct wire_record *rec)
 {
-    const struct field *d = field_of(f, rec->number);
+    const struct field *d = meet(f, rec);
     if (!d)
         return true;
-    f->field = rec->number;
-    f->seen[rec->number]++;
     size_t size = element_size(d);
     uint8_t *to = f->next[rec->number];
     if (d->use == USE_LIST && is_packed(d, rec)) {

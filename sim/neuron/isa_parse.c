@@ -172,16 +172,22 @@ static bool is_reg(struct reader *r)
     return r->end - r->c >= 2 && *r->c == 'r' && isdigit((unsigned char)r->c[1]);
 }
 
+static int named_size(struct reader *r)
+{
+    const char *s;
+    size_t n = word(r, &s);
+    int size = neuron_find_size(r->p, s, n);
+    if (size < 0)
+        fail(r, "no size '%.*s'", (int)(n < MAX_WORD ? n : MAX_WORD), s);
+    return size;
+}
+
 /* Sizes that a number is multiplied by: *NAME, as often as it stands there. */
 static uint16_t power(struct reader *r)
 {
     uint16_t all = 0;
     while (take(r, '*')) {
-        const char *s;
-        size_t n = word(r, &s);
-        int size = neuron_find_size(r->p, s, n);
-        if (size < 0)
-            fail(r, "no size '%.*s'", (int)(n < MAX_WORD ? n : MAX_WORD), s);
+        int size = named_size(r);
         if ((all >> 2 * size & NEURON_POWER) == NEURON_POWER)
             fail(r, "a size is a factor more than %d times", NEURON_POWER);
         all = (uint16_t)(all + (1 << 2 * size));
@@ -463,16 +469,10 @@ static void made_size(struct reader *r, int size)
     struct neuron_size how = {.over = 1};
     do {
         int64_t v = integer(r, -MOST, MOST);
-        if (take(r, '*')) {
-            const char *s;
-            size_t n = word(r, &s);
-            int k = neuron_find_size(r->p, s, n);
-            if (k < 0)
-                fail(r, "no size '%.*s'", (int)(n < MAX_WORD ? n : MAX_WORD), s);
-            how.by[k] += v;
-        } else {
+        if (take(r, '*'))
+            how.by[named_size(r)] += v;
+        else
             how.plus += v;
-        }
     } while (take(r, '+'));
     if (take(r, '/'))
         how.over = integer(r, 1, MOST);
