@@ -122,7 +122,7 @@ static ir_expr made_size(struct making *g, ir_expr e)
         ir_expr size = size_of(g, e, &quotient);
         return size ? size : e;
     }
-    if (!add_terms(g, e, 1, &how))
+    if (e->kind == IR_X_FLOORDIV || !add_terms(g, e, 1, &how)) /* of a quotient add_terms() asks here */
         return e;
     int64_t by = common_factor(&how);
     if (by > 1) {
