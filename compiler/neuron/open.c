@@ -475,8 +475,9 @@ static bool make_known_rows(struct nk_open *o, const struct nk_machine *m, struc
         add_axis(o, r->t, 1, extent[r->t]);
         int64_t units[NK_OPEN] = {1, 1, 1};
         units[o->naxes - 2] = units[o->naxes - 1] = NK_ROWS;
-        struct neuron_program *p = nk_find_shifts(o) ? turn(o, m, units, NK_KEYS_OTHER, &o->why) : NULL;
-        bool made = p, enough = !made || nk_ticks_of(m->core, p) > 2 * LONG || each == n;
+        bool goes_on = nk_find_shifts(o); /* not so within heads that share keys */
+        struct neuron_program *p = goes_on ? turn(o, m, units, NK_KEYS_OTHER, &o->why) : NULL;
+        bool made = p, enough = each == n || (goes_on && (!made || nk_ticks_of(m->core, p) > 2 * LONG));
         neuron_program_free(p);
         if (!enough)
             continue;
