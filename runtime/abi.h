@@ -367,8 +367,8 @@ void tcr_relation_text(char *to, size_t size, uint32_t relation, const char *why
  *   REDUCE_SCATTER  tensor -> tensor: part number `rank` on axis 0 of what ALL_REDUCE gives
  *   ALL_TO_ALL      tensor -> tensor: part r on axis 0 goes to rank r, that of rank r comes to part r
  *   BROADCAST_FROM_OWNER n tensors -> n tensors: each from the rank that owns it, of the list itself or, with `bytes`
- *   and `members` (ints), of a list of these bytes of which
- *                   they are members. Only the owner need have the first n
+ *                   and `members` (ints), of a list of these bytes of which they are members. Only the owner need have
+ *                   the first n
  *   IS_OWNER        n bools: does this rank own that tensor of a list of these `bytes` (ints)? Nothing is communicated.
  *                   `name`: names of the state variables, a line each. Its symbols, where it has any, are the same
  *                   numbers, bound when a call begins
@@ -465,8 +465,7 @@ struct tcc_plan {
  *     the device address of struct tcc_control, whose `env` is first: it is the struct tcc_env * that kernels know
  *     the number of tiles, i64: the function runs them all, whatever its grid
  *     0; or, within a PROGRAM that serves several sizes, the device address of the values of struct tcc_control: then
- *     sizes and the number of
- *       tiles that were given are numbers of these values, which the function reads there
+ *         sizes and the number of tiles that were given are numbers of these values, which the function reads there
  * Where that is more than TCC_LAUNCH_BYTES, arguments and sizes lie in a table in device memory, in that order, and the
  * parameters are: the address of the table, scratch, control, tiles, values. A kernel that meets a bad index writes
  * TCC_EINDEX to env->fault (such kernels have TCC_KERNEL_FAULTS); one that is launched while the word is not 0 does
@@ -485,9 +484,9 @@ static inline int tcc_launch_has_table(uint64_t nargs, uint64_t nsizes)
 {
     return 8 * (nargs + nsizes + 4) > TCC_LAUNCH_BYTES;
 }
-/* A kernel of a TCC_STEP_BATCH has a further record, behind those of its range, with this
- * flag. Its function runs several launches as one, with blocks for each. Its parameters are the address of a table in
- * device memory, scratch (0), control, the number of launches n, and 0. The table, of words of 8 bytes: the first block
+/* TCC_LAUNCH_ROWS: a further record of a kernel of a TCC_STEP_BATCH, behind those of its range. Its function runs
+ * several launches as one, with blocks for each. Its parameters are the address of a table in device memory,
+ * scratch (0), control, the number of launches n, and 0. The table, of words of 8 bytes: the first block
  * of each launch, ascending from 0, then the number of all blocks; then for each launch its arguments, its sizes, and
  * the number of its tiles. The record's grid, along x, is that of one launch. TCC_LAUNCH_RESIDENT: a block takes a
  * multiprocessor's room and goes on to the next tile, on whose way it is before the one before is stored: no more

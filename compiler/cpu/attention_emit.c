@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* attention_emit.c - code of attention kernels; attention_int.h says what it does. */
-#include "compiler/cpu/attention_int.h"
+#include "compiler/cpu/attention_emit_int.h"
 
 #include <float.h>
 #include <math.h>
@@ -11,49 +11,6 @@
 
 #define MAX_ACC 64
 #define MOST_VECTORS 8
-
-struct ag {
-    struct em *e;
-    struct at a;
-    struct at_scratch at;
-    LLVMValueRef scratch;
-    LLVMTypeRef vec;
-    LLVMValueRef lo, hi, rows; /* of the tile; rows: their number */
-    LLVMValueRef nkeys;        /* keys that any row of the tile looks at */
-    bool single;               /* all keys are one block: nothing to correct */
-    bool one_row;              /* the tile is one row, as a decoder's is: see row_scores() */
-};
-
-/* -- Small helpers -------------------------------------------------------------------------------------- */
-static LLVMValueRef add(struct ag *g, LLVMValueRef a, LLVMValueRef b)
-{
-    return LLVMBuildAdd(g->e->b, a, b, "");
-}
-
-static LLVMValueRef times(struct ag *g, LLVMValueRef a, int64_t n)
-{
-    return LLVMBuildMul(g->e->b, a, em_i64(g->e, n), "");
-}
-
-static LLVMValueRef at_element(struct ag *g, LLVMValueRef base, LLVMValueRef i)
-{
-    return LLVMBuildGEP2(g->e->b, g->e->t_f32, base, &i, 1, "");
-}
-
-static LLVMValueRef part(struct ag *g, int64_t at)
-{
-    return at_element(g, g->scratch, em_i64(g->e, at));
-}
-
-static LLVMValueRef load(struct ag *g, LLVMValueRef p, int lanes)
-{
-    return em_load(g->e, TCC_F32, p, lanes, NULL, NULL, -1);
-}
-
-static void store(struct ag *g, LLVMValueRef p, LLVMValueRef v)
-{
-    em_store(g->e, TCC_F32, p, v, NULL, -1);
-}
 
 static LLVMValueRef larger(struct ag *g, LLVMValueRef a, LLVMValueRef b)
 {
@@ -66,161 +23,6 @@ static LLVMValueRef exponential(struct ag *g, LLVMValueRef x)
 {
     struct vm m = vm_make(g->e, x);
     return vm_exp_normal(&m, x);
-}
-
-/* ceil(n / unit) */
-static LLVMValueRef pieces(struct ag *g, LLVMValueRef n, int64_t unit)
-{
-    return LLVMBuildUDiv(g->e->b, add(g, n, em_i64(g->e, unit - 1)), em_i64(g->e, unit), "");
-}
-
-static void bind_dim(struct ag *g, int dim, LLVMValueRef v)
-{
-    if (dim >= 0)
-        em_bind(g->e, g->a.k->dims[dim].var, v);
-}
-
-/* Row r of the tile, or its last one. */
-static void bind_row(struct ag *g, LLVMValueRef r)
-{
-    LLVMValueRef right = LLVMBuildSub(g->e->b, g->hi, em_i64(g->e, 1), "");
-    bind_dim(g, g->a.r.row, em_least(g->e, add(g, g->lo, r), right));
-}
-
-/* An instruction's value in all lanes, its stage's instructions computed for the dims as they are bound. */
-static LLVMValueRef value_of(struct ag *g, int i)
-{
-    const struct kn_stage *s = &g->a.k->stages[kn_stage_of(g->a.k, i)];
-    em_insn_needed(g->e, i);
-    LLVMValueRef v = em_splat(g->e, g->e->value[i], g->a.lanes);
-    em_forget(g->e, s->first, s->last);
-    return v;
-}
-
-static void lanes_along(struct ag *g, int dim, LLVMValueRef first, LLVMValueRef mask)
-{
-    em_set_lanes(g->e, NULL, 1, NULL);
-    bind_dim(g, dim, first);
-    em_set_lanes(g->e, g->a.k->dims[dim].var, g->a.lanes, mask);
-}
-
-static void no_lanes(struct ag *g)
-{
-    em_set_lanes(g->e, NULL, 1, NULL);
-}
-
-/* Lanes that exist of a vector at `first` of `n` elements, both constant; NULL: all. */
-static LLVMValueRef const_mask(struct ag *g, int64_t first, int64_t n)
-{
-    return first + g->a.lanes <= n ? NULL : em_tail_mask(g->e, em_i64(g->e, n - first), g->a.lanes);
-}
-
-/* -- Bringing in q, k, v ---------------------------------------------------------------------------------- */
-
-static void take_queries(struct ag *g)
-{
-    struct em *e = g->e;
-    struct em_loop l;
-    em_loop_begin(e, &l, em_below(e, times(g, pieces(g, g->rows, g->a.mr), g->a.mr)), em_i64(e, 1), "q");
-    bind_row(g, l.iv);
-    LLVMValueRef right = times(g, l.iv, g->a.nd);
-    LLVMValueRef to = at_element(g, part(g, g->at.q), right);
-    for (int64_t d = 0; d < g->a.nd; d += g->a.lanes) {
-        LLVMValueRef mask = const_mask(g, d, g->a.nd);
-        lanes_along(g, g->a.r.d, em_i64(e, d), mask);
-        LLVMValueRef v = value_of(g, g->a.r.val_q);
-        em_store(e, TCC_F32, at_element(g, to, em_i64(e, d)), v, mask, -1);
-        no_lanes(g);
-    }
-    em_loop_end(e, &l);
-}
-
-/* Are k's elements at consecutive addresses along the keys? */
-static bool keys_are_lanes(struct ag *g)
-{
-    const struct kn_insn *n = &g->a.k->insns[g->a.r.load_k];
-    int64_t stride;
-    ir_expr off = kn_flat_offset(g->a.ctx, &g->a.k->operands[n->operand], n->index);
-    return em_lane_stride(g->a.ctx, off, g->a.k->dims[g->a.r.t].var, g->a.lanes, false, &stride) && stride == 1;
-}
-
-/* `lanes` keys from `key` on, width by width, to `to`, `panel` elements apart. */
-static void take_key_vectors(struct ag *g, LLVMValueRef key, LLVMValueRef to, int64_t panel)
-{
-    struct em *e = g->e;
-    struct em_loop l;
-    LLVMValueRef mask = em_tail_mask(e, LLVMBuildSub(e->b, em_extent(e, g->a.r.t), key, ""), g->a.lanes);
-    em_loop_begin(e, &l, em_below(e, em_i64(e, g->a.nd)), em_i64(e, 1), "d");
-    bind_dim(g, g->a.r.d, l.iv);
-    lanes_along(g, g->a.r.t, key, mask);
-    LLVMValueRef v = value_of(g, g->a.r.val_k);
-    no_lanes(g);
-    store(g, at_element(g, to, times(g, l.iv, panel)), v);
-    em_loop_end(e, &l);
-}
-
-/* The same by squares, transposed in registers; keys behind the last one repeat it. */
-static void take_key_square(struct ag *g, LLVMValueRef key, LLVMValueRef to, int64_t panel, LLVMValueRef d, int count)
-{
-    struct em *e = g->e;
-    struct cg square = {.e = e, .lanes = g->a.lanes};
-    LLVMValueRef v[16], last = LLVMBuildSub(e->b, em_extent(e, g->a.r.t), em_i64(e, 1), "");
-    LLVMValueRef mask = count < g->a.lanes ? em_tail_mask(e, em_i64(e, count), g->a.lanes) : NULL;
-    for (int j = 0; j < g->a.lanes; j++) {
-        no_lanes(g);
-        bind_dim(g, g->a.r.t, em_least(g->e, add(g, key, em_i64(e, j)), last));
-        lanes_along(g, g->a.r.d, d, mask);
-        v[j] = value_of(g, g->a.r.val_k);
-    }
-    no_lanes(g);
-    cg_transpose(&square, v);
-    for (int j = 0; j < count; j++)
-        store(g, at_element(g, to, times(g, add(g, d, em_i64(e, j)), panel)), v[j]);
-}
-
-static void take_keys(struct ag *g, LLVMValueRef t0, LLVMValueRef n)
-{
-    struct em *e = g->e;
-    struct em_loop l, s;
-    int64_t panel = (int64_t)g->a.cv * g->a.lanes, whole = g->a.nd / g->a.lanes * g->a.lanes;
-    LLVMValueRef cv = em_i64(e, g->a.cv);
-    em_loop_begin(e, &l, em_below(e, times(g, pieces(g, n, panel), g->a.cv)), em_i64(e, 1), "keys");
-    LLVMValueRef right = times(g, LLVMBuildURem(e->b, l.iv, cv, ""), g->a.lanes);
-    LLVMValueRef to = add(g, times(g, LLVMBuildUDiv(e->b, l.iv, cv, ""), g->a.nd * panel), right);
-    to = at_element(g, part(g, g->at.keys), to);
-    LLVMValueRef key = add(g, t0, times(g, l.iv, g->a.lanes));
-    if (keys_are_lanes(g)) {
-        take_key_vectors(g, key, to, panel);
-    } else {
-        if (whole) {
-            em_loop_begin(e, &s, em_below(e, em_i64(e, whole)), em_i64(e, g->a.lanes), "square");
-            take_key_square(g, key, to, panel, s.iv, g->a.lanes);
-            em_loop_end(e, &s);
-        }
-        if (whole < g->a.nd)
-            take_key_square(g, key, to, panel, em_i64(e, whole), (int)(g->a.nd - whole));
-    }
-    em_loop_end(e, &l);
-}
-
-static void take_values(struct ag *g, LLVMValueRef t0, LLVMValueRef n)
-{
-    struct em *e = g->e;
-    struct em_loop l;
-    if (g->a.off_v)
-        return;
-    int64_t width = at_round(g->a.ne, g->a.lanes);
-    em_loop_begin(e, &l, em_below(e, n), em_i64(e, 1), "v");
-    LLVMValueRef right = times(g, l.iv, width);
-    LLVMValueRef to = at_element(g, part(g, g->at.values), right);
-    bind_dim(g, g->a.r.t, add(g, t0, l.iv));
-    for (int64_t x = 0; x < g->a.ne; x += g->a.lanes) {
-        lanes_along(g, g->a.r.e, em_i64(e, x), const_mask(g, x, g->a.ne));
-        LLVMValueRef v = value_of(g, g->a.r.val_v);
-        no_lanes(g);
-        store(g, at_element(g, to, em_i64(e, x)), v);
-    }
-    em_loop_end(e, &l);
 }
 
 /* -- Register tiles --------------------------------------------------------------------------------------- */
@@ -241,10 +43,10 @@ static void tile_step(struct ag *g, struct tile *t, LLVMValueRef a, LLVMValueRef
     struct em *e = g->e;
     LLVMValueRef bv[MOST_VECTORS];
     for (int c = 0; c < t->cv; c++)
-        bv[c] = em_load(e, TCC_F32, at_element(g, b, em_i64(e, (int64_t)c * g->a.lanes)), g->a.lanes, t->mask[c], NULL,
+        bv[c] = em_load(e, TCC_F32, ag_element(g, b, em_i64(e, (int64_t)c * g->a.lanes)), g->a.lanes, t->mask[c], NULL,
                         t->op_b);
     for (int r = 0; r < g->a.mr; r++) {
-        LLVMValueRef av = em_splat(e, load(g, at_element(g, a, em_i64(e, r * t->a_row)), 1), g->a.lanes);
+        LLVMValueRef av = em_splat(e, ag_load(g, ag_element(g, a, em_i64(e, r * t->a_row)), 1), g->a.lanes);
         for (int c = 0; c < t->cv; c++)
             t->acc[r * t->cv + c] = em_fma(e, av, bv[c], t->acc[r * t->cv + c]);
     }
@@ -256,8 +58,8 @@ static void tile_step(struct ag *g, struct tile *t, LLVMValueRef a, LLVMValueRef
 static void fetch(struct ag *g, int load, ir_expr off, int along, LLVMValueRef first, LLVMValueRef t)
 {
     struct em *e = g->e;
-    bind_dim(g, g->a.r.t, t);
-    bind_dim(g, along, first);
+    ag_bind_dim(g, g->a.r.t, t);
+    ag_bind_dim(g, along, first);
     em_prefetch(e, em_address(e, g->a.k->insns[load].operand, em_expr(e, off)), 2);
 }
 
@@ -271,11 +73,11 @@ static void tile_steps(struct ag *g, struct tile *t, LLVMValueRef from, LLVMValu
     for (int i = 0; i < n; i++)
         t->acc[i] = em_loop_carry(e, &l, t->acc[i]);
     for (int u = 0; u < unroll; u++) {
-        LLVMValueRef i = u ? add(g, l.iv, em_i64(e, u)) : l.iv;
-        LLVMValueRef right = at_element(g, t->b, LLVMBuildMul(e->b, i, t->b_step, ""));
-        tile_step(g, t, at_element(g, t->a, i), right);
+        LLVMValueRef i = u ? ag_add(g, l.iv, em_i64(e, u)) : l.iv;
+        LLVMValueRef right = ag_element(g, t->b, LLVMBuildMul(e->b, i, t->b_step, ""));
+        tile_step(g, t, ag_element(g, t->a, i), right);
         for (int64_t d = 0; t->ahead && d < g->a.nd; d += g->a.lanes)
-            fetch(g, g->a.r.load_k, g->a.off_k, g->a.r.d, em_i64(e, d), add(g, t->ahead, i));
+            fetch(g, g->a.r.load_k, g->a.off_k, g->a.r.d, em_i64(e, d), ag_add(g, t->ahead, i));
     }
     for (int i = 0; i < n; i++)
         em_loop_next(&l, i, t->acc[i]);
@@ -302,19 +104,19 @@ static void block_scores(struct ag *g, LLVMValueRef row, LLVMValueRef npanels)
     int64_t panel = (int64_t)g->a.cv * g->a.lanes;
     em_loop_begin(e, &l, em_below(e, npanels), em_i64(e, 1), "panel");
     struct tile t = {.cv = g->a.cv, .a_row = g->a.nd, .b_step = em_i64(e, panel), .op_b = -1};
-    LLVMValueRef right = times(g, row, g->a.nd);
-    t.a = at_element(g, part(g, g->at.q), right);
-    LLVMValueRef second = times(g, l.iv, panel * g->a.nd);
-    t.b = at_element(g, part(g, g->at.keys), second);
+    LLVMValueRef right = ag_times(g, row, g->a.nd);
+    t.a = ag_element(g, ag_part(g, g->at.q), right);
+    LLVMValueRef second = ag_times(g, l.iv, panel * g->a.nd);
+    t.b = ag_element(g, ag_part(g, g->at.keys), second);
     for (int i = 0; i < g->a.mr * t.cv; i++)
         t.acc[i] = LLVMConstNull(g->vec);
     tile_sum(g, &t, em_i64(e, g->a.nd));
-    LLVMValueRef other = times(g, l.iv, panel);
-    LLVMValueRef to = at_element(g, part(g, g->at.scores), other);
+    LLVMValueRef other = ag_times(g, l.iv, panel);
+    LLVMValueRef to = ag_element(g, ag_part(g, g->at.scores), other);
     for (int r = 0; r < g->a.mr; r++)
         for (int c = 0; c < t.cv; c++)
-            store(g, at_element(g, to, em_i64(e, (int64_t)r * g->a.block + (int64_t)c * g->a.lanes)),
-                  t.acc[r * t.cv + c]);
+            ag_store(g, ag_element(g, to, em_i64(e, (int64_t)r * g->a.block + (int64_t)c * g->a.lanes)),
+                     t.acc[r * t.cv + c]);
     em_loop_end(e, &l);
 }
 
@@ -325,13 +127,13 @@ static void row_products(struct ag *g, LLVMValueRef key, LLVMValueRef last, LLVM
 {
     struct em *e = g->e;
     LLVMValueRef mask = count < g->a.lanes ? em_tail_mask(e, em_i64(e, count), g->a.lanes) : NULL;
-    LLVMValueRef q = em_load(e, TCC_F32, at_element(g, part(g, g->at.q), d), g->a.lanes, mask, NULL, -1);
+    LLVMValueRef q = em_load(e, TCC_F32, ag_element(g, ag_part(g, g->at.q), d), g->a.lanes, mask, NULL, -1);
     for (int j = 0; j < g->a.lanes; j++) {
-        LLVMValueRef at = add(g, key, em_i64(e, j));
-        bind_dim(g, g->a.r.t, last ? em_least(g->e, at, last) : at);
-        lanes_along(g, g->a.r.d, d, mask);
-        acc[j] = em_fma(e, q, value_of(g, g->a.r.val_k), acc[j]);
-        no_lanes(g);
+        LLVMValueRef at = ag_add(g, key, em_i64(e, j));
+        ag_bind_dim(g, g->a.r.t, last ? em_least(g->e, at, last) : at);
+        ag_lanes_along(g, g->a.r.d, d, mask);
+        acc[j] = em_fma(e, q, ag_value(g, g->a.r.val_k), acc[j]);
+        ag_no_lanes(g);
         if (g->a.off_v && g->a.ne == g->a.nd)
             fetch(g, g->a.r.load_v, g->a.off_v, g->a.r.e, d, at);
     }
@@ -346,7 +148,7 @@ static void row_score_vectors(struct ag *g, LLVMValueRef t0, LLVMValueRef from, 
     int64_t whole = g->a.nd / g->a.lanes * g->a.lanes;
     LLVMValueRef acc[16];
     em_loop_begin(e, &l, em_range(e, from, to), em_i64(e, 1), "score");
-    LLVMValueRef at = times(g, l.iv, g->a.lanes), key = add(g, t0, at);
+    LLVMValueRef at = ag_times(g, l.iv, g->a.lanes), key = ag_add(g, t0, at);
     for (int j = 0; j < g->a.lanes; j++)
         acc[j] = LLVMConstNull(g->vec);
     if (whole) {
@@ -366,7 +168,7 @@ static void row_score_vectors(struct ag *g, LLVMValueRef t0, LLVMValueRef from, 
     for (int n = g->a.lanes / 2; n; n /= 2)
         for (int j = 0; j < n; j++)
             acc[j] = LLVMBuildFAdd(e->b, acc[j], acc[j + n], "");
-    store(g, at_element(g, part(g, g->at.scores), at), acc[0]);
+    ag_store(g, ag_element(g, ag_part(g, g->at.scores), at), acc[0]);
     em_loop_end(e, &l);
 }
 
@@ -378,7 +180,7 @@ static void row_scores(struct ag *g, LLVMValueRef t0, LLVMValueRef nvectors)
 {
     struct em *e = g->e;
     LLVMValueRef last = LLVMBuildSub(e->b, em_extent(e, g->a.r.t), em_i64(e, 1), "");
-    LLVMValueRef behind = add(g, LLVMBuildSub(e->b, last, t0, ""), em_i64(e, 1));
+    LLVMValueRef behind = ag_add(g, LLVMBuildSub(e->b, last, t0, ""), em_i64(e, 1));
     LLVMValueRef whole = em_least(g->e, nvectors, LLVMBuildUDiv(e->b, behind, em_i64(e, g->a.lanes), ""));
     row_score_vectors(g, t0, em_i64(e, 0), whole, NULL);
     row_score_vectors(g, t0, whole, nvectors, last);
@@ -386,8 +188,8 @@ static void row_scores(struct ag *g, LLVMValueRef t0, LLVMValueRef nvectors)
 
 static LLVMValueRef score_row(struct ag *g, LLVMValueRef r)
 {
-    LLVMValueRef right = times(g, r, g->a.block);
-    return at_element(g, part(g, g->at.scores), right);
+    LLVMValueRef right = ag_times(g, r, g->a.block);
+    return ag_element(g, ag_part(g, g->at.scores), right);
 }
 
 /* The largest lane. NaN may get lost: the weights that are made of the scores have it. */
@@ -412,17 +214,17 @@ static LLVMValueRef mask_scores(struct ag *g, LLVMValueRef scores, LLVMValueRef 
     LLVMValueRef mask = NULL, hidden = em_fp(g->vec, -INFINITY);
     em_loop_begin(e, &x, em_range(e, from, to), em_i64(e, 1), "mask");
     most = em_loop_carry(e, &x, most);
-    LLVMValueRef at = times(g, x.iv, g->a.lanes), p = at_element(g, scores, at), key = add(g, t0, at);
+    LLVMValueRef at = ag_times(g, x.iv, g->a.lanes), p = ag_element(g, scores, at), key = ag_add(g, t0, at);
     if (cut)
         mask = em_tail_mask(e, LLVMBuildSub(e->b, em_extent(e, g->a.r.t), key, ""), g->a.lanes);
-    lanes_along(g, g->a.r.t, key, mask);
-    e->value[g->a.r.dot] = load(g, p, g->a.lanes);
-    LLVMValueRef v = value_of(g, g->a.r.is.score);
+    ag_lanes_along(g, g->a.r.t, key, mask);
+    e->value[g->a.r.dot] = ag_load(g, p, g->a.lanes);
+    LLVMValueRef v = ag_value(g, g->a.r.is.score);
     e->value[g->a.r.dot] = NULL;
-    no_lanes(g);
+    ag_no_lanes(g);
     if (mask)
         v = MUTANT(97, LLVMBuildSelect(e->b, mask, v, hidden, ""), v);
-    store(g, p, v);
+    ag_store(g, p, v);
     em_loop_next(&x, 0, larger(g, v, most));
     em_loop_end(e, &x);
     return x.phi[0];
@@ -439,16 +241,16 @@ static void block_tops(struct ag *g, LLVMValueRef row, LLVMValueRef t0, LLVMValu
         whole = em_least(g->e, nvectors, LLVMBuildUDiv(e->b, behind, em_i64(e, g->a.lanes), ""));
     em_loop_begin(e, &l, em_range(e, begin, em_i64(e, g->a.mr)), em_i64(e, 1), "row");
     LLVMValueRef scores = score_row(g, l.iv);
-    bind_row(g, add(g, row, l.iv));
+    ag_bind_row(g, ag_add(g, row, l.iv));
     LLVMValueRef most = mask_scores(g, scores, t0, begin, whole, false, em_fp(g->vec, -INFINITY));
     if (!never_cut)
         most = mask_scores(g, scores, t0, whole, nvectors, true, most);
     LLVMValueRef top = largest(g, most);
-    LLVMValueRef right = add(g, row, l.iv);
-    LLVMValueRef kept = at_element(g, part(g, g->at.tops), right);
-    LLVMValueRef old = load(g, kept, 1);
-    store(g, at_element(g, part(g, g->at.fixes), l.iv), old);
-    store(g, kept, larger(g, larger(g, top, old), em_fp(e->t_f32, -FLT_MAX)));
+    LLVMValueRef right = ag_add(g, row, l.iv);
+    LLVMValueRef kept = ag_element(g, ag_part(g, g->at.tops), right);
+    LLVMValueRef old = ag_load(g, kept, 1);
+    ag_store(g, ag_element(g, ag_part(g, g->at.fixes), l.iv), old);
+    ag_store(g, kept, larger(g, larger(g, top, old), em_fp(e->t_f32, -FLT_MAX)));
     em_loop_end(e, &l);
 }
 
@@ -457,10 +259,10 @@ static void block_fixes(struct ag *g, LLVMValueRef row)
 {
     struct em *e = g->e;
     for (int r = 0; r < g->a.mr && !g->single; r += g->a.lanes) {
-        LLVMValueRef p = at_element(g, part(g, g->at.fixes), em_i64(e, r));
-        LLVMValueRef right = add(g, row, em_i64(e, r));
-        LLVMValueRef tops = load(g, at_element(g, part(g, g->at.tops), right), g->a.lanes);
-        store(g, p, exponential(g, LLVMBuildFSub(e->b, load(g, p, g->a.lanes), tops, "")));
+        LLVMValueRef p = ag_element(g, ag_part(g, g->at.fixes), em_i64(e, r));
+        LLVMValueRef right = ag_add(g, row, em_i64(e, r));
+        LLVMValueRef tops = ag_load(g, ag_element(g, ag_part(g, g->at.tops), right), g->a.lanes);
+        ag_store(g, p, exponential(g, LLVMBuildFSub(e->b, ag_load(g, p, g->a.lanes), tops, "")));
     }
 }
 
@@ -469,26 +271,26 @@ static void block_weights(struct ag *g, LLVMValueRef row, LLVMValueRef nvectors)
     struct em *e = g->e;
     struct em_loop l, x;
     em_loop_begin(e, &l, em_below(e, em_i64(e, g->a.mr)), em_i64(e, 1), "row");
-    LLVMValueRef scores = score_row(g, l.iv), this = add(g, row, l.iv);
+    LLVMValueRef scores = score_row(g, l.iv), this = ag_add(g, row, l.iv);
     int n = g->a.cv * g->a.lanes;
-    LLVMValueRef top = em_splat(e, load(g, at_element(g, part(g, g->at.tops), this), 1), n);
+    LLVMValueRef top = em_splat(e, ag_load(g, ag_element(g, ag_part(g, g->at.tops), this), 1), n);
     em_loop_begin(e, &x, em_below(e, nvectors), em_i64(e, g->a.cv), "exp");
     LLVMValueRef sum = em_loop_carry(e, &x, LLVMConstNull(g->vec));
-    LLVMValueRef p = at_element(g, scores, times(g, x.iv, g->a.lanes));
-    LLVMValueRef v = exponential(g, LLVMBuildFSub(e->b, load(g, p, n), top, ""));
-    store(g, p, v);
+    LLVMValueRef p = ag_element(g, scores, ag_times(g, x.iv, g->a.lanes));
+    LLVMValueRef v = exponential(g, LLVMBuildFSub(e->b, ag_load(g, p, n), top, ""));
+    ag_store(g, p, v);
     for (int c = 0; c < g->a.cv; c++)
         sum = LLVMBuildFAdd(e->b, sum, em_part(e, v, c * g->a.lanes, g->a.lanes), "");
     em_loop_next(&x, 0, sum);
     em_loop_end(e, &x);
     LLVMValueRef all = em_reduce_lanes(e, KN_SUM, TCC_F32, x.phi[0]);
-    LLVMValueRef kept = at_element(g, part(g, g->at.sums), this);
+    LLVMValueRef kept = ag_element(g, ag_part(g, g->at.sums), this);
     if (!g->single) {
-        LLVMValueRef fix = load(g, at_element(g, part(g, g->at.fixes), l.iv), 1);
-        all = LLVMBuildFAdd(e->b, all, LLVMBuildFMul(e->b, load(g, kept, 1), MUTANT(96, fix, em_fp(e->t_f32, 1)), ""),
-                            "");
+        LLVMValueRef fix = ag_load(g, ag_element(g, ag_part(g, g->at.fixes), l.iv), 1);
+        all = LLVMBuildFAdd(e->b, all,
+                            LLVMBuildFMul(e->b, ag_load(g, kept, 1), MUTANT(96, fix, em_fp(e->t_f32, 1)), ""), "");
     }
-    store(g, kept, all);
+    ag_store(g, kept, all);
     em_loop_end(e, &l);
 }
 
@@ -497,37 +299,37 @@ static void block_means(struct ag *g, LLVMValueRef row, LLVMValueRef t0, LLVMVal
 {
     struct em *e = g->e;
     int64_t width = at_round(g->a.ne, g->a.lanes);
-    struct tile t = {.cv = cv, .a_row = g->a.block, .op_b = -1, .a = part(g, g->at.scores)};
+    struct tile t = {.cv = cv, .a_row = g->a.block, .op_b = -1, .a = ag_part(g, g->at.scores)};
     if (g->a.off_v) {
         t.op_b = g->a.k->insns[g->a.r.load_v].operand;
-        bind_dim(g, g->a.r.t, t0);
-        bind_dim(g, g->a.r.e, em_i64(e, x));
+        ag_bind_dim(g, g->a.r.t, t0);
+        ag_bind_dim(g, g->a.r.e, em_i64(e, x));
         t.b = em_address(e, t.op_b, em_expr(e, g->a.off_v));
         t.b_step = em_expr(e, g->a.step_v);
         for (int c = 0; c < cv; c++)
-            t.mask[c] = const_mask(g, x + (int64_t)c * g->a.lanes, g->a.ne);
+            t.mask[c] = ag_const_mask(g, x + (int64_t)c * g->a.lanes, g->a.ne);
     } else {
-        t.b = part(g, g->at.values + x);
+        t.b = ag_part(g, g->at.values + x);
         t.b_step = em_i64(e, width);
     }
-    LLVMValueRef right = times(g, row, width);
-    LLVMValueRef means = at_element(g, part(g, g->at.means + x), right);
+    LLVMValueRef right = ag_times(g, row, width);
+    LLVMValueRef means = ag_element(g, ag_part(g, g->at.means + x), right);
     for (int r = 0; r < g->a.mr; r++)
         for (int c = 0; c < cv; c++) {
             t.acc[r * cv + c] = LLVMConstNull(g->vec);
             if (g->single)
                 continue;
-            LLVMValueRef fix = load(g, part(g, g->at.fixes + r), 1);
+            LLVMValueRef fix = ag_load(g, ag_part(g, g->at.fixes + r), 1);
             LLVMValueRef old =
-                load(g, at_element(g, means, em_i64(e, r * width + (int64_t)c * g->a.lanes)), g->a.lanes);
+                ag_load(g, ag_element(g, means, em_i64(e, r * width + (int64_t)c * g->a.lanes)), g->a.lanes);
             t.acc[r * cv + c] = LLVMBuildFMul(e->b, old, em_splat(e, fix, g->a.lanes), "");
         }
     if (g->one_row && g->a.off_k && !x)
-        t.ahead = add(g, t0, em_i64(e, g->a.block));
+        t.ahead = ag_add(g, t0, em_i64(e, g->a.block));
     tile_sum(g, &t, n);
     for (int r = 0; r < g->a.mr; r++)
         for (int c = 0; c < cv; c++)
-            store(g, at_element(g, means, em_i64(e, r * width + (int64_t)c * g->a.lanes)), t.acc[r * cv + c]);
+            ag_store(g, ag_element(g, means, em_i64(e, r * width + (int64_t)c * g->a.lanes)), t.acc[r * cv + c]);
 }
 
 static void row_block(struct ag *g, LLVMValueRef row, LLVMValueRef t0, LLVMValueRef n)
@@ -535,12 +337,12 @@ static void row_block(struct ag *g, LLVMValueRef row, LLVMValueRef t0, LLVMValue
     struct em *e = g->e;
     struct em_if f;
     if (g->a.keys) {
-        bind_row(g, add(g, row, em_i64(e, g->a.mr - 1)));
+        ag_bind_row(g, ag_add(g, row, em_i64(e, g->a.mr - 1)));
         n = em_least(g->e, n, LLVMBuildSub(e->b, em_expr(e, g->a.keys), t0, ""));
         em_if_begin(e, &f, LLVMBuildICmp(e->b, LLVMIntSGT, n, em_i64(e, 0), ""));
     }
-    LLVMValueRef npanels = pieces(g, n, (int64_t)g->a.cv * g->a.lanes), nvectors = times(g, npanels, g->a.cv);
-    if (g->one_row && !keys_are_lanes(g))
+    LLVMValueRef npanels = ag_pieces(g, n, (int64_t)g->a.cv * g->a.lanes), nvectors = ag_times(g, npanels, g->a.cv);
+    if (g->one_row && !ag_keys_are_lanes(g))
         row_scores(g, t0, nvectors);
     else
         block_scores(g, row, npanels);
@@ -562,15 +364,15 @@ static void clear_rows(struct ag *g)
 {
     struct em *e = g->e;
     struct em_loop l;
-    LLVMValueRef rows = times(g, pieces(g, g->rows, g->a.mr), g->a.mr);
+    LLVMValueRef rows = ag_times(g, ag_pieces(g, g->rows, g->a.mr), g->a.mr);
     em_loop_begin(e, &l, em_below(e, rows), em_i64(e, 1), "clear");
-    store(g, at_element(g, part(g, g->at.tops), l.iv), em_fp(e->t_f32, -INFINITY));
-    store(g, at_element(g, part(g, g->at.sums), l.iv), em_fp(e->t_f32, 0));
+    ag_store(g, ag_element(g, ag_part(g, g->at.tops), l.iv), em_fp(e->t_f32, -INFINITY));
+    ag_store(g, ag_element(g, ag_part(g, g->at.sums), l.iv), em_fp(e->t_f32, 0));
     int64_t width = at_round(g->a.ne, g->a.lanes);
-    LLVMValueRef right = times(g, l.iv, width);
-    LLVMValueRef to = at_element(g, part(g, g->at.means), right);
+    LLVMValueRef right = ag_times(g, l.iv, width);
+    LLVMValueRef to = ag_element(g, ag_part(g, g->at.means), right);
     for (int64_t x = 0; x < width; x += g->a.lanes)
-        store(g, at_element(g, to, em_i64(e, x)), LLVMConstNull(g->vec));
+        ag_store(g, ag_element(g, to, em_i64(e, x)), LLVMConstNull(g->vec));
     em_loop_end(e, &l);
 }
 
@@ -581,18 +383,18 @@ static void finish_rows(struct ag *g)
     struct em_loop l;
     int64_t width = at_round(g->a.ne, g->a.lanes);
     em_loop_begin(e, &l, em_below(e, g->rows), em_i64(e, 1), "finish");
-    bind_dim(g, g->a.r.row, add(g, g->lo, l.iv));
-    LLVMValueRef right = times(g, l.iv, width);
-    LLVMValueRef from = at_element(g, part(g, g->at.means), right);
-    LLVMValueRef sum = load(g, at_element(g, part(g, g->at.sums), l.iv), 1);
+    ag_bind_dim(g, g->a.r.row, ag_add(g, g->lo, l.iv));
+    LLVMValueRef right = ag_times(g, l.iv, width);
+    LLVMValueRef from = ag_element(g, ag_part(g, g->at.means), right);
+    LLVMValueRef sum = ag_load(g, ag_element(g, ag_part(g, g->at.sums), l.iv), 1);
     for (int64_t x = 0; x < g->a.ne; x += g->a.lanes) {
-        lanes_along(g, g->a.r.e, em_i64(e, x), const_mask(g, x, g->a.ne));
+        ag_lanes_along(g, g->a.r.e, em_i64(e, x), ag_const_mask(g, x, g->a.ne));
         e->value[g->a.r.sum] = sum;
-        e->value[g->a.r.mean] = load(g, at_element(g, from, em_i64(e, x)), g->a.lanes);
+        e->value[g->a.r.mean] = ag_load(g, ag_element(g, from, em_i64(e, x)), g->a.lanes);
         em_insns(e, s->first, s->last);
         em_forget(e, s->first, s->last);
         e->value[g->a.r.sum] = e->value[g->a.r.mean] = NULL;
-        no_lanes(g);
+        ag_no_lanes(g);
     }
     em_loop_end(e, &l);
 }
@@ -601,18 +403,18 @@ static void emit_tile(struct ag *g)
 {
     struct em *e = g->e;
     struct em_loop blocks, rows;
-    take_queries(g);
+    ag_take_queries(g);
     clear_rows(g);
     g->nkeys = em_extent(e, g->a.r.t);
     if (g->a.keys) {
-        bind_row(g, g->rows);
+        ag_bind_row(g, g->rows);
         g->nkeys = em_least(g->e, g->nkeys, em_expr(e, g->a.keys));
     }
     em_loop_begin(e, &blocks, em_below(e, g->nkeys), em_i64(e, g->a.block), "block");
     LLVMValueRef n = em_least(g->e, em_i64(e, g->a.block), LLVMBuildSub(e->b, g->nkeys, blocks.iv, ""));
-    if (!g->one_row || keys_are_lanes(g))
-        take_keys(g, blocks.iv, n);
-    take_values(g, blocks.iv, n);
+    if (!g->one_row || ag_keys_are_lanes(g))
+        ag_take_keys(g, blocks.iv, n);
+    ag_take_values(g, blocks.iv, n);
     em_loop_begin(e, &rows, em_below(e, g->rows), em_i64(e, g->a.mr), "rows");
     row_block(g, rows.iv, blocks.iv, n);
     em_loop_end(e, &rows);

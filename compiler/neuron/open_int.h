@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* open_int.h - a kernel with sizes that only the run knows: what open.c and open_access.c share. */
+/* open_int.h - a kernel with sizes that only the run knows: what open.c, open_access.c, phases.c and even_dims.c share. */
 #ifndef TCC_NEURON_OPEN_INT_H
 #define TCC_NEURON_OPEN_INT_H
 
@@ -35,6 +35,9 @@ struct nk_pinned {
     int n;
     const ir_expr *from, *to;
 };
+
+/* even_dims.c: of a kernel that may be changed, dims that turns can go along. True: it was changed. */
+bool nk_even_dims(struct ir_ctx *ctx, struct kn_kernel *k);
 
 /* open_access.c. False: it is the host's, and `why` says why. In this order: the open dims and their units; indices
  * that are single numbers in HBM, which registers have (a loop's counter); how each access goes on (o->chain). */

@@ -217,6 +217,15 @@ enum { EVENT_WAKE, EVENT_SIGNAL, EVENT_ARRIVE, EVENT_PACKET };
 uint64_t neuron_duration(struct neuron_sim *s, uint64_t modelled);             /* itself, or drawn */
 uint64_t neuron_ns(const struct neuron_sim *s, uint64_t ns);                   /* in ticks */
 
+/* The value that the semaphore must have before the engine goes on */
+static inline uint64_t neuron_wanted(const struct engine *e, const struct neuron_wait *w)
+{
+    return w->value + (uint64_t)(w->reg != NEURON_NO_REGISTER ? e->regs[w->reg] : 0);
+}
+
+/* deadlock.c: a run has ended while engines wait: tells of one and, in turn, of who could end each wait */
+void neuron_deadlock(struct neuron_sim *s);
+
 /* fold.c: turns of loops that are like those before them, at once */
 void neuron_fold(struct neuron_sim *s);
 void neuron_fold_clear(struct neuron_sim *s);
