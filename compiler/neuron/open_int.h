@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* open_int.h - a kernel with sizes that only the run knows: what open.c, open_access.c, phases.c and even_dims.c share. */
+/* open_int.h - a kernel with sizes that only the run knows: what open.c, open_access.c, phases.c, even_dims.c share. */
 #ifndef TCC_NEURON_OPEN_INT_H
 #define TCC_NEURON_OPEN_INT_H
 
