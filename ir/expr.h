@@ -59,7 +59,9 @@ enum ir_tri { IR_NO, IR_YES, IR_MAYBE };
 enum ir_tri ir_expr_eq(struct ir_ctx *ctx, ir_expr a, ir_expr b);
 /* YES: for all values of the symbols; NO: for none */
 enum ir_tri ir_expr_le(struct ir_ctx *ctx, ir_expr a, ir_expr b);
-ir_expr ir_subst(struct ir_ctx *ctx, ir_expr e, int n, const ir_expr *from, const ir_expr *to);   /* from: symbols */
+/* from[i], wherever it stands in e, becomes to[i], which is left as it is. from: symbols, or expressions as they were
+ * built. */
+ir_expr ir_subst(struct ir_ctx *ctx, ir_expr e, int n, const ir_expr *from, const ir_expr *to);
 ir_expr ir_rebuild(struct ir_ctx *ctx, ir_expr e, const ir_expr *arg);      /* the same of other operands */
 /* Values of symbols by callback; false if one is unknown, or on overflow or division by zero. */
 typedef bool (*ir_value_of)(void *user, ir_expr sym, int64_t *out);

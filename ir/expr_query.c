@@ -215,15 +215,11 @@ ir_expr ir_rebuild(struct ir_ctx *ctx, ir_expr e, const ir_expr *arg)
 
 ir_expr ir_subst(struct ir_ctx *ctx, ir_expr e, int n, const ir_expr *from, const ir_expr *to)
 {
-    if (e->kind == IR_X_CONST)
+    for (int i = 0; i < n; i++)
+        if (from[i] == e)
+            return to[i];
+    if (!e->nargs)
         return e;
-    if (e->kind == IR_X_SYM) {
-        for (int i = 0; i < n; i++) {
-            if (from[i] == e)
-                return to[i];
-        }
-        return e;
-    }
     ir_expr small[IR_MAX_TERMS];
     ir_expr *arg = e->nargs <= IR_MAX_TERMS ? small : IR_NEWN(ctx, e->nargs, ir_expr);
     bool changed = false;

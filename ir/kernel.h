@@ -271,6 +271,10 @@ void kn_each_product(struct ir_ctx *ctx, const struct kn_kernel *k, void (*each)
 /* Puts map(user, e) in the place of each expression: extents and what operands and instructions have. Their arrays are
  * made anew; sizes stay. */
 void kn_map_exprs(struct ir_ctx *ctx, struct kn_kernel *k, ir_expr (*map)(void *user, ir_expr e), void *user);
+/* The same by ir_subst(), of one instruction or of all that a kernel has: from[i], wherever it stands, becomes
+ * to[i]. */
+void kn_subst_insn(struct ir_ctx *ctx, struct kn_insn *insn, int n, const ir_expr *from, const ir_expr *to);
+void kn_subst(struct ir_ctx *ctx, struct kn_kernel *k, int n, const ir_expr *from, const ir_expr *to);
 /* Takes dim `d` out of the list, out of the stages' sets, and out of what splits. */
 uint32_t kn_without_bit(uint32_t set, int bit);          /* those behind it move down */
 void kn_remove_dim(struct kn_kernel *k, int d);

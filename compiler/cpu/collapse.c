@@ -11,31 +11,11 @@ struct collapse {
     struct kn_kernel *k;
 };
 
-/* -- Substitution ------------------------------------------------------------------------------------ */
-
-static void substitute_insn(struct collapse *c, struct kn_insn *n, ir_expr from, ir_expr to)
-{
-    ir_expr *index = IR_NEWN(c->ctx, n->nindex + 1, ir_expr);
-    struct kn_guard *guards = IR_NEWN(c->ctx, n->nguards + 1, struct kn_guard);
-    for (int i = 0; i < n->nindex; i++)
-        index[i] = ir_subst(c->ctx, n->index[i], 1, &from, &to);
-    for (int i = 0; i < n->nguards; i++) {
-        guards[i].e = ir_subst(c->ctx, n->guards[i].e, 1, &from, &to);
-        guards[i].lo = ir_subst(c->ctx, n->guards[i].lo, 1, &from, &to);
-        guards[i].hi = ir_subst(c->ctx, n->guards[i].hi, 1, &from, &to);
-    }
-    n->index = index;
-    n->guards = guards;
-    if (n->code == KN_EXPR)
-        n->expr = ir_subst(c->ctx, n->expr, 1, &from, &to);
-    if (n->code == KN_INDEX)
-        n->bound = ir_subst(c->ctx, n->bound, 1, &from, &to);
-}
-
+/* Instructions alone: operands are flat when dims are joined. */
 static void substitute(struct collapse *c, ir_expr from, ir_expr to)
 {
     for (int i = 0; i < c->k->ninsns; i++)
-        substitute_insn(c, &c->k->insns[i], from, to);
+        kn_subst_insn(c->ctx, &c->k->insns[i], 1, &from, &to);
 }
 
 /* -- Flat operands --------------------------------------------------------------------------------------- */

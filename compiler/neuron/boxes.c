@@ -115,23 +115,11 @@ static const struct kn_kernel *outside(struct ir_ctx *ctx, const struct kn_kerne
     return k;
 }
 
-struct moved {
-    struct ir_ctx *ctx;
-    int n;
-    ir_expr from[KN_MAX_DIMS], to[KN_MAX_DIMS];
-};
-
-static ir_expr move(void *user, ir_expr e)
-{
-    const struct moved *m = user;
-    return e ? ir_subst(m->ctx, e, m->n, m->from, m->to) : NULL;
-}
-
 /* The kernel at the points of the box, without the guards that say so. */
 static const struct kn_kernel *inside(struct ir_ctx *ctx, const struct kn_kernel *from, const struct box *b)
 {
     struct kn_kernel *k = nk_copy_kernel(ctx, from);
-    struct moved m = {.ctx = ctx, .n = b->n};
+    ir_expr old[KN_MAX_DIMS], at[KN_MAX_DIMS];
     struct kn_dim dims[KN_MAX_DIMS];
     for (int i = 0; i < k->ninsns; i++) {
         struct kn_insn *n = &k->insns[i];
@@ -149,10 +137,10 @@ static const struct kn_kernel *inside(struct ir_ctx *ctx, const struct kn_kernel
         ir_expr extent = ir_sub(ctx, s->hi, s->lo);
         dims[s->dim].var = ir_iter_at(ctx, KN_MAX_DIMS + 2 * k->ndims + 2 + s->dim, extent);
         dims[s->dim].extent = extent;
-        m.from[i] = k->dims[s->dim].var;
-        m.to[i] = ir_add(ctx, dims[s->dim].var, s->lo);
+        old[i] = k->dims[s->dim].var;
+        at[i] = ir_add(ctx, dims[s->dim].var, s->lo);
     }
-    kn_map_exprs(ctx, k, move, &m);
+    kn_subst(ctx, k, b->n, old, at);
     memcpy(k->dims, dims, (size_t)k->ndims * sizeof *dims);
     kn_find_roles(k, &k->roles);
     return k;

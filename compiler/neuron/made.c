@@ -148,29 +148,11 @@ static ir_expr in_factors(struct making *g, ir_expr e)
     return all;
 }
 
+/* What dims were, and what they are. */
 struct replaced {
-    struct ir_ctx *ctx;
     int n;
     ir_expr *from, *to;
 };
-
-/* Whatever a dim was, wherever it stands. */
-static ir_expr put(void *user, ir_expr e)
-{
-    const struct replaced *r = user;
-    for (int i = 0; e && i < r->n; i++)
-        if (r->from[i] == e)
-            return r->to[i];
-    if (!e || !e->nargs)
-        return e;
-    ir_expr *arg = IR_NEWN(r->ctx, e->nargs + 1, ir_expr);
-    bool same = true;
-    for (int a = 0; a < e->nargs; a++) {
-        arg[a] = put(user, e->arg[a]);
-        same &= arg[a] == e->arg[a];
-    }
-    return same ? e : ir_rebuild(r->ctx, e, arg);
-}
 
 static void note(struct making *g, struct replaced *r, ir_expr e)
 {
@@ -185,7 +167,7 @@ static const struct kn_kernel *with_sizes(struct making *g, const struct kn_kern
 {
     struct kn_kernel *k = nk_copy_kernel(g->ctx, from);
     int room = from->ndims + from->noperands * TCC_MAX_RANK + NEURON_SIZES;
-    struct replaced r = {.ctx = g->ctx, .from = IR_NEWN(g->ctx, room, ir_expr), .to = IR_NEWN(g->ctx, room, ir_expr)};
+    struct replaced r = {.from = IR_NEWN(g->ctx, room, ir_expr), .to = IR_NEWN(g->ctx, room, ir_expr)};
     for (int d = 0; d < k->ndims; d++)
         note(g, &r, k->dims[d].extent);
     for (int o = 0; o < k->noperands; o++)
@@ -193,7 +175,7 @@ static const struct kn_kernel *with_sizes(struct making *g, const struct kn_kern
             note(g, &r, k->operands[o].dims[d]);
     for (int s = 0; s < g->made->n; s++)
         r.from[r.n] = g->of[s], r.to[r.n++] = g->k->sizes[g->given + s];
-    kn_map_exprs(g->ctx, k, put, &r);
+    kn_subst(g->ctx, k, r.n, r.from, r.to);
     for (int i = 0; i < k->ninsns; i++) /* values are made of the launch's */
         if (k->insns[i].code == KN_EXPR)
             k->insns[i].expr = from->insns[i].expr;

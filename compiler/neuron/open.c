@@ -27,7 +27,7 @@ static struct kn_kernel *kernel_of(const struct nk_open *o, const int64_t *units
     ir_expr zero = ir_const(o->ctx, 0);
     int64_t all = 1;
     for (int r = 0; r < o->nread; r++)
-        kn_map_exprs(o->ctx, k, nk_put_sizes, &(struct nk_pinned){o->ctx, 1, &o->axis[o->naxes + r].var, &zero});
+        kn_subst(o->ctx, k, 1, &o->axis[o->naxes + r].var, &zero);
     for (int a = 0; a < o->naxes; a++) {
         k->dims[o->axis[a].dim].extent = ir_const(o->ctx, units[a] * o->axis[a].each);
         all *= units[a];

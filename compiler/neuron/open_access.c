@@ -308,12 +308,6 @@ static bool find_steps(struct nk_open *o)
     return true;
 }
 
-ir_expr nk_put_sizes(void *user, ir_expr e)
-{
-    const struct nk_pinned *p = user;
-    return e ? ir_subst(p->ctx, e, p->n, p->from, p->to) : NULL;
-}
-
 /* Is there one size, that no dim but a tensor's first has, so that it does no more than begin accesses? */
 static bool is_added(const struct nk_open *o)
 {
@@ -361,7 +355,7 @@ static const struct kn_kernel *pin(const struct nk_open *o)
     for (int i = 0; i < k->noperands; i++)
         if (k->operands[i].rank && nk_uses_size(o->k, k->operands[i].dims[0]))
             k->operands[i].dims[0] = ir_const(o->ctx, 1);
-    kn_map_exprs(o->ctx, k, nk_put_sizes, &(struct nk_pinned){o->ctx, k->nsizes, o->k->sizes, stand_in});
+    kn_subst(o->ctx, k, k->nsizes, o->k->sizes, stand_in);
     for (int i = 0; i < k->ninsns; i++) /* values of sizes are the run's */
         if (k->insns[i].code == KN_EXPR)
             k->insns[i].expr = nk_is_position(o->k, i) ? o->k->insns[i].expr : from_where(o, o->k->insns[i].expr);

@@ -29,13 +29,6 @@ struct nk_open {
     int noperands, *copied;
 };
 
-/* Expressions that others take the place of. */
-struct nk_pinned {
-    struct ir_ctx *ctx;
-    int n;
-    const ir_expr *from, *to;
-};
-
 /* even_dims.c: of a kernel that may be changed, dims that turns can go along. True: it was changed. */
 bool nk_even_dims(struct ir_ctx *ctx, struct kn_kernel *k);
 
@@ -47,6 +40,5 @@ bool nk_find_shifts(struct nk_open *o);
 bool nk_open_refuse(struct nk_open *o, const char *why);             /* false */
 /* The elements of an operand: a number times sizes. */
 bool nk_open_elements(struct nk_open *o, const struct kn_operand *x, int64_t *each, uint16_t *power);
-ir_expr nk_put_sizes(void *user, ir_expr e);                         /* user: struct nk_pinned */
 
 #endif

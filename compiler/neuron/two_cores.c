@@ -118,20 +118,8 @@ static const struct kn_kernel *part(struct ir_ctx *ctx, const struct kn_kernel *
     p->dims[dim].extent = ir_const(ctx, n);
     p->insns = IR_NEWN(ctx, k->ninsns + 1, struct kn_insn);
     for (int i = 0; i < k->ninsns; i++) {
-        struct kn_insn *to = &p->insns[i];
-        *to = k->insns[i];
-        ir_expr *index = IR_NEWN(ctx, to->nindex + 1, ir_expr);
-        struct kn_guard *guards = IR_NEWN(ctx, to->nguards + 1, struct kn_guard);
-        for (int x = 0; x < to->nindex; x++)
-            index[x] = ir_subst(ctx, to->index[x], 1, &var, &moved);
-        for (int g = 0; g < to->nguards; g++)
-            guards[g] = (struct kn_guard){ir_subst(ctx, to->guards[g].e, 1, &var, &moved),
-                                          ir_subst(ctx, to->guards[g].lo, 1, &var, &moved),
-                                          ir_subst(ctx, to->guards[g].hi, 1, &var, &moved)};
-        to->index = index;
-        to->guards = guards;
-        if (to->code == KN_EXPR)
-            to->expr = ir_subst(ctx, to->expr, 1, &var, &moved);
+        p->insns[i] = k->insns[i];
+        kn_subst_insn(ctx, &p->insns[i], 1, &var, &moved);
     }
     return p;
 }

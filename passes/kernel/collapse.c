@@ -84,26 +84,14 @@ static void join(struct lw *lw, struct kn_kernel *k, int d, const struct pair *p
     kn_remove_dim(k, d + 1);
 }
 
-struct renaming {
-    struct ir_ctx *ctx;
-    int n;
-    ir_expr from[KN_MAX_DIMS], to[KN_MAX_DIMS];
-};
-
-static ir_expr renamed(void *user, ir_expr e)
-{
-    const struct renaming *r = user;
-    return ir_subst(r->ctx, e, r->n, r->from, r->to);
-}
-
 void lw_rename_dims(struct lw *lw, struct kn_kernel *k)
 {
-    struct renaming r = {.ctx = lw->ctx, .n = k->ndims};
+    ir_expr from[KN_MAX_DIMS], to[KN_MAX_DIMS];
     for (int d = 0; d < k->ndims; d++) {
-        r.from[d] = k->dims[d].var;
-        r.to[d] = k->dims[d].var = lw_iteration_var(lw, d, k->dims[d].extent);
+        from[d] = k->dims[d].var;
+        to[d] = k->dims[d].var = lw_iteration_var(lw, d, k->dims[d].extent);
     }
-    kn_map_exprs(lw->ctx, k, renamed, &r);
+    kn_subst(lw->ctx, k, k->ndims, from, to);
 }
 
 void lw_collapse(struct lw *lw, struct kn_kernel *k)

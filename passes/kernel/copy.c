@@ -18,22 +18,10 @@ void lw_copy_stage(struct lw_copy *c, uint32_t inner, int first)
 int lw_copy_insn(struct lw_copy *c, int i)
 {
     struct kn_insn n = c->from->insns[i];
-    ir_expr *index = IR_NEWN(c->ctx, n.nindex + 1, ir_expr);
-    struct kn_guard *guards = IR_NEWN(c->ctx, n.nguards + 1, struct kn_guard);
-    int dims = c->from->ndims;
     for (int j = 0; j < n.nargs; j++)
         if (n.arg[j] >= 0)
             n.arg[j] = c->number[n.arg[j]];
-    for (int j = 0; j < n.nindex; j++)
-        index[j] = ir_subst(c->ctx, n.index[j], dims, c->old, c->new);
-    for (int j = 0; j < n.nguards; j++)
-        guards[j] = (struct kn_guard){ir_subst(c->ctx, n.guards[j].e, dims, c->old, c->new),
-                                      ir_subst(c->ctx, n.guards[j].lo, dims, c->old, c->new),
-                                      ir_subst(c->ctx, n.guards[j].hi, dims, c->old, c->new)};
-    n.index = index;
-    n.guards = guards;
-    if (n.code == KN_EXPR)
-        n.expr = ir_subst(c->ctx, n.expr, dims, c->old, c->new);
+    kn_subst_insn(c->ctx, &n, c->from->ndims, c->old, c->new);
     return c->number[i] = lw_copy_add(c, n);
 }
 
