@@ -4,11 +4,9 @@ optionals, conditions whose branches are the same, loops that hand through."""
 import numpy as np
 from onnx import TensorProto as T, helper as h
 
+from draw import Refused
+
 MIN, MAX = -(1 << 63), (1 << 63) - 1
-
-
-class Refused(Exception):
-    """There is no such change here."""
 
 
 def chain(case, x, y, a, kind):

@@ -14,8 +14,9 @@ from onnx import AttributeProto as A, TensorProto as T, helper as h, numpy_helpe
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "onnx"))
 from cases import data_sets, write
+from draw import Draws, Refused
 from forms import bounded_operands, copied, load, open_type, read_case
-from schemas import HISTORY, NAMES, Graph, Refused, drop_dead, fit, make_all, options, with_shapes
+from schemas import HISTORY, NAMES, Graph, drop_dead, fit, make_all, options, with_shapes
 from sets import shaped
 
 MOST_NODES, MOST_BYTES, TRIES = 60, 200_000, 40
@@ -33,7 +34,7 @@ def groups_of(sources):
     return list(groups.values())
 
 
-class Mutant:
+class Mutant(Draws):
     def __init__(self, rng, model, values):
         self.rng, self.m, self.values = rng, copied(model), dict(values)
         inferred = onnx.shape_inference.infer_shapes(model)
@@ -42,14 +43,6 @@ class Mutant:
         opset = next((o.version for o in model.opset_import if o.domain == ""), onnx.defs.onnx_opset_version())
         self.opset, self.random = opset, Graph(rng, opset)
         self.random.shape = list(self.one(*[v.shape for v in self.values.values() if isinstance(v, np.ndarray)] or [(2,)]))
-
-    def below(self, n):
-        return int(self.rng.integers(n))
-
-    def one(self, *choices):
-        if not choices:
-            raise Refused
-        return choices[self.below(len(choices))]
 
     def name(self):
         return f"mutated{self.below(1 << 40)}"

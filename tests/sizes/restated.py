@@ -14,7 +14,8 @@ import argparse, os, re, warnings
 import numpy as np, onnx
 from onnx import AttributeProto as A, TensorProto as T, helper as h, numpy_helper as nh
 
-from identities import MAX, Refused, chain
+from draw import Refused
+from identities import MAX, chain
 from results import Case
 
 MOST_BYTES, TRIES = 400_000, 30

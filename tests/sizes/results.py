@@ -4,10 +4,10 @@ import os, shutil
 import numpy as np, onnx
 from onnx import TensorProto as T, helper as h, numpy_helper as nh
 
-from identities import Refused
+from draw import Draws, Refused
 
 
-class Case:
+class Case(Draws):
     """A model with the values of its first data set by name: (bytes, array or None, element type)."""
 
     def __init__(self, rng, folder):
@@ -47,14 +47,6 @@ class Case:
             a = nh.to_array(p)
             return b, a, p.data_type
         return b, None, 0
-
-    def below(self, n):
-        return int(self.rng.integers(n))
-
-    def one(self, *c):
-        if not c:
-            raise Refused
-        return c[self.below(len(c))]
 
     @staticmethod
     def renamed(b, name, t):

@@ -16,6 +16,7 @@ from onnx import AttributeProto as A, TensorProto as T, helper as h, numpy_helpe
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "onnx"))
 from cases import data_sets, write
+from draw import Draws, Refused
 from forms import open_type, words_of_attributes
 
 LATEST = onnx.defs.onnx_opset_version()
@@ -39,23 +40,13 @@ def versions():
 VERSIONS = versions()
 
 
-class Refused(Exception):
-    pass
-
-
-class Graph:
+class Graph(Draws):
     def __init__(self, rng, opset, outer=None):
         self.rng, self.opset, self.outer = rng, opset, outer
         self.nodes, self.inputs, self.constants, self.values, self.types = [], [], [], {}, dict(outer.types) if outer else {}
         self.shape = [self.below(5) for _ in range(self.one(0, 1, 1, 2, 2, 3, 3, 4, 4, 5))]      # what operands are like
         self.count = [0] if outer is None else outer.count
         self.closed = False         # takes no inputs
-
-    def below(self, n):
-        return int(self.rng.integers(n))
-
-    def one(self, *choices):
-        return choices[self.below(len(choices))]
 
     def name(self, prefix):
         self.count[0] += 1
