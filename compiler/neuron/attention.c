@@ -10,11 +10,11 @@
  *     calculation for softmax", 2018) the kernel's last stage reads means and sums; one behind it stores the rows'
  *     logarithms, for gradients
  *
- * Instructions of steps are interleaved so that no engine waits for another: weights of one, sums of the one two before
- * it, scores of those that come next, as many as banks hold (of small steps several, so that the tensor engine has work
- * while the others are at one step's largest score, weights, and what follows), then what was weighed before is turned
- * over and multiplied. Keys that a causal mask hides from all rows are left out; where it hides some, GpSimd selects by
- * index.
+ * Instructions of steps are interleaved so that no engine waits for another: weights of one, the largest score of the
+ * next, the one before it turned over, scores of those that come next, as many as banks hold (of small steps several),
+ * then what was turned over is multiplied, and the sums of the one before that are added. Keys that a causal mask hides
+ * from all rows are left out; where it hides some, Vector selects by the place in the row as it takes scores out of
+ * PSUM, and GpSimd by a pattern where they are in SBUF already.
  *
  * On trn1 NaN spreads to other rows where weights are turned over. It becomes 1 before (GpSimd, as an integer: weights
  * are no larger); the row's sum keeps it.
@@ -113,80 +113,124 @@ static bool visible(const struct na_attention *a, const struct na_rows *r, int64
     return true;
 }
 
-/* What the causal mask hides becomes -inf. */
-static const struct nk_value *select_visible(struct na_attention *a, const struct na_rows *r, const struct nk_tile *t,
-                                             int64_t lo, const struct nk_value *x)
+/* What each row of 128 sees more than the first. */
+static const struct nk_value *seen_more(struct na_attention *a, int64_t more)
 {
-    struct nk *nk = a->nk;
-    int64_t first, more;
-    if (!visible(a, r, &first, &more))
-        nk_refuse(nk, "a causal mask that is not linear");
-    int64_t n = t->axis[1].extent, least = more < 0 ? first + more * (r->n - 1) : first;
-    if (least >= lo + n)
-        return x;
-    const struct nk_value *in = x->buffer->space == NEURON_SBUF ? x : nk_copy(nk, t, TCC_F32, x);
-    struct nk_value *to = nk_new(nk, t, TCC_F32);
+    if (!a->more)
+        a->more = nk_ramp(a->nk, more);
+    return a->more;
+}
+
+static void select_by_pattern(struct nk *nk, const struct nk_tile *t, const struct nk_value *to,
+                              const struct nk_value *x, int64_t base, int64_t more)
+{
     struct neuron_instr i = {.op = NEURON_OP_AFFINE_SELECT, .noperands = 2};
     i.operand[0] = nk_operand(nk, t, to, 0, NULL);
-    i.operand[1] = nk_operand(nk, t, in, 0, NULL);
+    i.operand[1] = nk_operand(nk, t, x, 0, NULL);
     neuron_set_attr(&i, NEURON_ATTR_OP0, (union neuron_value){.i = NEURON_ALU_GT});
-    neuron_set_attr(&i, NEURON_ATTR_BASE, (union neuron_value){.i = (int32_t)(first - lo)});
+    neuron_set_attr(&i, NEURON_ATTR_BASE, (union neuron_value){.i = (int32_t)-base});
     neuron_set_attr(&i, NEURON_ATTR_CHANNEL, (union neuron_value){.i = (int32_t)more});
     neuron_set_attr(&i, NEURON_ATTR_STEP0, (union neuron_value){.i = -1});
     neuron_set_attr(&i, NEURON_ATTR_FILL, (union neuron_value){.f = -INFINITY});
-    nk_emit(nk, NEURON_GPSIMD, &i, 2, (struct nk_use[]){{to->buffer, true, 0}, {in->buffer, false, 0}});
-    if (in != x)
-        nk_drop(nk, in);
-    nk_drop(nk, x);
-    return to;
+    nk_emit(nk, NEURON_GPSIMD, &i, 2, (struct nk_use[]){{to->buffer, true, 0}, {x->buffer, false, 0}});
 }
 
-/* Scores of rows and keys from `lo` on. */
-static const struct nk_value *scores(struct na_attention *a, const struct na_rows *r, int64_t lo, int64_t n)
+/* Does the causal mask hide some of n keys from `lo` on? */
+static bool hides(const struct na_attention *a, const struct na_rows *r, int64_t lo, int64_t n, int64_t *first,
+                  int64_t *more)
+{
+    if (!visible(a, r, first, more))
+        nk_refuse(a->nk, "a causal mask that is not linear");
+    return (*more < 0 ? *first + *more * (r->n - 1) : *first) < lo + n;
+}
+
+/* What the causal mask hides of part p becomes -inf. */
+static void select_visible(struct na_attention *a, struct na_step *s, int p)
 {
     struct nk *nk = a->nk;
+    int64_t first, more, lo = s->part[p].lo;
+    struct nk_tile t = na_tile_of(a, s->rows, a->r.t, lo, s->part[p].n);
+    const struct nk_value *x = s->part[p].scores;
+    if (!a->visible || !hides(a, s->rows, lo, s->part[p].n, &first, &more))
+        return;
+    struct nk_value *to = nk_new(nk, &t, TCC_F32);
+    if (x->buffer->space == NEURON_PSUM)
+        nk_select_places(nk, &t, to, x, lo - first, NEURON_ALU_LT, seen_more(a, more), -INFINITY);
+    else
+        select_by_pattern(nk, &t, to, x, lo - first, more);
+    if (!s->part[p].beside)
+        nk_drop(nk, x);
+    s->part[p].scores = to;
+}
+
+/* Scores of rows and keys of part p. */
+static void score(struct na_attention *a, struct na_step *s, int p)
+{
+    struct nk *nk = a->nk;
+    const struct na_rows *r = s->rows;
+    int64_t lo = s->part[p].lo, n = s->part[p].n;
     struct nk_tile t = na_tile_of(a, r, a->r.t, lo, n);
-    const struct nk_value *s = nk_bank(nk);
+    struct nk_value *x = IR_NEW(nk->ctx, struct nk_value);
     struct nk_panel *k = r->head->keys[lo / PART];
-    struct neuron_operand to = nk_operand(nk, &t, s, 0, NULL);
+    *x = s->part[p].beside ? nk_from(s->part[p - 1].scores, s->part[p - 1].n) : *nk_bank(nk);
+    struct neuron_operand to = nk_operand(nk, &t, x, 0, NULL);
     for (int64_t j = 0; j < nk_panel_products(a->q); j++) {
         struct nk_buffer *left, *right;
         struct neuron_operand q = nk_panel_operand(nk, r->q, j, r->base[a->r.row], r->n, r->base, &left),
                               key = nk_panel_operand(nk, k, j, lo, n, r->base, &right);
-        nk_multiply(nk, &to, s->buffer, &q, left, &key, right, j == 0);
+        nk_multiply(nk, &to, x->buffer, &q, left, &key, right, j == 0);
     }
-    if (!a->plain) {
-        int mark = nk_mark(nk);
-        const struct nk_value **made = IR_NEWN(nk->ctx, nk->k->ninsns + 1, const struct nk_value *), *v;
-        made[a->r.dot] = s;
-        v = nk_computed(nk, &t, nk_evaluate(nk, &t, made, a->r.is.unmasked));
-        if (v->type != NEURON_F32 || v->buffer->space == NEURON_PSUM || v->is_number || !v->stride[1])
-            v = nk_copy(nk, &t, TCC_F32, nk_solid(nk, &t, v));
-        nk_release_to(nk, mark, &v, 1);
-        nk_drop(nk, s);
-        s = v;
-    }
-    return a->visible ? select_visible(a, r, &t, lo, s) : s;
+    s->part[p].scores = x;
+    if (a->plain)
+        return;
+    int mark = nk_mark(nk);
+    const struct nk_value **made = IR_NEWN(nk->ctx, nk->k->ninsns + 1, const struct nk_value *), *v;
+    made[a->r.dot] = x;
+    v = nk_computed(nk, &t, nk_evaluate(nk, &t, made, a->r.is.unmasked));
+    if (v->type != NEURON_F32 || v->buffer->space == NEURON_PSUM || v->is_number || !v->stride[1])
+        v = nk_copy(nk, &t, TCC_F32, nk_solid(nk, &t, v));
+    nk_release_to(nk, mark, &v, 1);
+    nk_drop(nk, x);
+    s->part[p].scores = v;
+    select_visible(a, s, p);
 }
 
-/* The row's largest score so far. */
-static const struct nk_value *new_top(struct na_attention *a, struct na_step *s)
+/* The largest score of each part, and the one so far, a column each. */
+static void find_tops(struct na_attention *a, struct na_step *s)
 {
     struct nk *nk = a->nk;
-    int n = s->nparts + (s->rows->top != NULL), group = ++nk->groups;
-    struct nk_tile columns = nk_lanes(s->rows->n, n), one = nk_lanes(s->rows->n, 1);
-    const struct nk_value *all = nk_new(nk, &columns, TCC_F32), *top = nk_new(nk, &one, TCC_F32);
+    struct na_rows *r = s->rows;
+    int n = s->nparts + (r->top != NULL), group = n > 1 ? ++nk->groups : 0;
+    struct nk_tile columns = nk_lanes(r->n, n), one = nk_lanes(r->n, 1);
+    s->top = s->last_of_rows && !r->top ? na_logarithm_of(a, r, false) : NULL;
+    r->noted = s->top != NULL;
+    s->top = s->top ? s->top : nk_new(nk, &one, TCC_F32);
+    s->tops = n > 1 ? nk_new(nk, &columns, TCC_F32) : s->top;
+    for (int p = 0; p < s->nparts && a->plain; p++)
+        select_visible(a, s, p);
     for (int p = 0; p < s->nparts; p++) {
-        struct nk_value to = nk_from(all, p);
-        struct nk_tile t = nk_lanes(s->rows->n, s->part[p].n);
+        struct nk_value to = nk_from(s->tops, p);
+        struct nk_tile t = nk_lanes(r->n, s->part[p].n);
         largest(nk, &t, &to, s->part[p].scores, group);
     }
-    struct nk_value last = nk_from(all, s->nparts);
-    if (s->rows->top)
-        nk_copy_to(nk, &one, &last, s->rows->top);
-    largest(nk, &columns, top, all, 0);
-    nk_drop(nk, all);
-    return top;
+    struct nk_value last = nk_from(s->tops, s->nparts);
+    if (r->top)
+        nk_copy_to(nk, &one, &last, r->top);
+}
+
+/* The largest so far, and what weights take off. */
+static void find_top(struct na_attention *a, struct na_step *s)
+{
+    struct nk *nk = a->nk;
+    struct nk_tile one = nk_lanes(s->rows->n, 1), columns = nk_lanes(s->rows->n, s->nparts + (s->rows->top != NULL));
+    if (s->tops != s->top) {
+        largest(nk, &columns, s->top, s->tops, 0);
+        nk_drop(nk, s->tops);
+    }
+    s->less = nk_new(nk, &one, TCC_F32);
+    /* a row that sees no key has the largest score -inf, and weights 0 */
+    nk_scale_by(nk, &one, s->less, s->top, NEURON_ALU_MUL, nk_number(nk, TCC_F32, a->plain ? -a->scale : -1),
+                NEURON_ALU_MIN, nk_number(nk, TCC_F32, FLT_MAX));
 }
 
 /* NaN becomes 1, so that it stays in its row. */
@@ -202,38 +246,46 @@ static void bound(struct na_attention *a, const struct nk_tile *t, const struct 
     nk_emit(a->nk, NEURON_GPSIMD, &i, 2, (struct nk_use[]){{bits.buffer, true, 0}, {bits.buffer, false, 0}});
 }
 
+static void read_sum(struct nk *nk, const struct nk_tile *one, const struct nk_value *to)
+{
+    struct neuron_instr read = {.op = NEURON_OP_READ_ACC, .noperands = 1};
+    read.operand[0] = nk_operand(nk, one, to, 0, NULL);
+    nk_emit(nk, NEURON_SCALAR, &read, 1, (struct nk_use[]){{to->buffer, true, 0}});
+}
+
 static void weigh(struct na_attention *a, struct na_step *s)
 {
     struct nk *nk = a->nk;
     struct na_rows *r = s->rows;
     struct nk_tile one = nk_lanes(r->n, 1);
-    const struct nk_value *top = new_top(a, s), *less = nk_new(nk, &one, TCC_F32);
     double scale = a->plain ? a->scale : 1;
-    /* a row that sees no key has the largest score -inf, and weights 0 */
-    struct nk_value *right = nk_number(nk, TCC_F32, FLT_MAX);
-    nk_scale_by(nk, &one, less, top, NEURON_ALU_MUL, nk_number(nk, TCC_F32, -scale), NEURON_ALU_MIN, right);
+    if (!s->tops) {
+        find_tops(a, s);
+        find_top(a, s);
+    }
     if (r->top) {
         s->factor = nk_new(nk, &one, TCC_F32);
-        nk_activate(nk, &one, NEURON_FUNC_EXP, s->factor, r->top, scale, less, NEURON_ACC_IDLE);
+        nk_activate(nk, &one, NEURON_FUNC_EXP, s->factor, r->top, scale, s->less, NEURON_ACC_IDLE);
     }
     nk_drop(nk, r->top);
-    r->top = top;
+    r->top = s->top;
     for (int p = 0; p < s->nparts; p++) {
         struct nk_tile t = nk_lanes(r->n, s->part[p].n);
         s->part[p].weights = nk_new(nk, &t, a->type);
-        nk_activate(nk, &t, NEURON_FUNC_EXP, s->part[p].weights, s->part[p].scores, scale, less,
+        nk_activate(nk, &t, NEURON_FUNC_EXP, s->part[p].weights, s->part[p].scores, scale, s->less,
                     p ? NEURON_ACC_REDUCE : NEURON_ACC_RESET_REDUCE);
-        nk_drop(nk, s->part[p].scores);
+        if (s->part[p].scores->buffer->space == NEURON_SBUF || !s->part[p].beside)
+            nk_drop(nk, s->part[p].scores);
         if (a->r.mean < 0)
             nk_drop(nk, s->part[p].weights);
         else if (neuron_generation(nk->machine->core) == 2)
             bound(a, &t, s->part[p].weights);
     }
     s->sum = nk_new(nk, &one, TCC_F32);
-    struct neuron_instr read = {.op = NEURON_OP_READ_ACC, .noperands = 1};
-    read.operand[0] = nk_operand(nk, &one, s->sum, 0, NULL);
-    nk_emit(nk, NEURON_SCALAR, &read, 1, (struct nk_use[]){{s->sum->buffer, true, 0}});
-    nk_drop(nk, less);
+    read_sum(nk, &one, s->sum);
+    if (r->noted)
+        read_sum(nk, &one, na_logarithm_of(a, r, true));
+    nk_drop(nk, s->less);
 }
 
 /* -- All of it ----------------------------------------------------------------------------------------------------- */
@@ -245,6 +297,7 @@ static struct na_head *new_head(struct na_attention *a, const int64_t *base)
     memcpy(h->base, base, sizeof h->base);
     h->keys = IR_NEWN(nk->ctx, a->keys / PART + 1, struct nk_panel *);
     h->values = IR_NEWN(nk->ctx, a->keys / NEURON_PARTITIONS + 3, const struct nk_value *);
+    na_join_logarithms(a, h);
     if (a->state)
         na_load_state(a, h);
     return h;
@@ -342,6 +395,7 @@ static bool next_step(struct na_attention *a, struct walk *w, struct na_step *s)
         n = nk_panel_part(a->k, end - w->lo, PART - w->lo % PART);
         n = n > NEURON_PARTITIONS ? n / NEURON_PARTITIONS * NEURON_PARTITIONS : n; /* blocks of values begin there */
         n = w->lo < w->all ? (n < w->all - w->lo ? n : w->all - w->lo) : n;
+        s->part[s->nparts].beside = a->plain && s->nparts && w->lo % PART;
         s->part[s->nparts].lo = w->lo;
         s->part[s->nparts++].n = n;
     }
@@ -367,22 +421,32 @@ struct steps {
     int made, scored;
 };
 
+/* Banks that a step's scores take. */
+static int banks_of(const struct na_step *s)
+{
+    int n = 0;
+    for (int p = 0; p < s->nparts; p++)
+        n += !s->part[p].beside;
+    return n;
+}
+
 /* Scores of up to LOOK steps behind step `now`, as many as there are banks for. */
 static void look_ahead(struct na_attention *a, struct steps *w, int now)
 {
-    int parts = 0;
+    int banks = 0;
     for (int i = now + 1; i < w->scored; i++)
-        parts += w->at[i % STEPS].nparts;
-    for (; w->scored <= now + LOOK && parts < PARTS; w->scored++) {
+        banks += banks_of(&w->at[i % STEPS]);
+    for (; w->scored <= now + LOOK && banks < PARTS; w->scored++) {
         struct na_step *s = &w->at[w->scored % STEPS];
         if (w->made == w->scored && !next_step(a, &w->walk, s))
             return;
         w->made = w->scored + 1;
-        if (parts && parts + s->nparts > PARTS)
+        int more = banks_of(s);
+        if (banks && banks + more > PARTS)
             return;
-        parts += s->nparts;
+        banks += more;
         for (int p = 0; p < s->nparts; p++)
-            s->part[p].scores = scores(a, s->rows, s->part[p].lo, s->part[p].n);
+            score(a, s, p);
     }
 }
 
@@ -409,11 +473,15 @@ void nk_run_attention(struct nk *nk)
     }
     look_ahead(&a, w, -1);
     for (int i = 0; i < w->scored + 2; i++) {
-        struct na_step *now = i < w->scored ? &w->at[i % STEPS] : NULL,
+        /* next: whose scores are in banks already; of large steps banks hold one, which is weighed first */
+        struct na_step *next, *now = i < w->scored ? &w->at[i % STEPS] : NULL,
                        *before = i && i <= w->scored ? &w->at[(i - 1) % STEPS] : NULL;
         if (now)
             weigh(&a, now);
-        if (i > 1)
+        next = i + 1 < w->scored ? &w->at[(i + 1) % STEPS] : NULL;
+        if (next)
+            find_tops(&a, next);
+        else if (i > 1)
             na_add_up(&a, &w->at[(i - 2) % STEPS]);
         if (before)
             na_turn_first(&a, before);
@@ -421,5 +489,9 @@ void nk_run_attention(struct nk *nk)
             look_ahead(&a, w, i);
         if (before)
             na_average(&a, before);
+        if (next && i > 1)
+            na_add_up(&a, &w->at[(i - 2) % STEPS]);
+        if (next)
+            find_top(&a, next);
     }
 }

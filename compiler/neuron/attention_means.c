@@ -86,48 +86,115 @@ void na_average(struct na_attention *a, struct na_step *s)
     nk_drop_blocks(nk, &a->values, s->rows->head->values);
 }
 
-/* The stage that stores the rows' logarithms, of `blocks` blocks of n rows from r's `at`-th on: of their largest
- * scores, and sums of weights. */
-static void run_logarithms(struct na_attention *a, const struct na_rows *r, int64_t at, int64_t blocks, int64_t n,
-                           const struct nk_value *tops, const struct nk_value *sums)
+/* -- Logarithms ---------------------------------------------------------------------------------------------------- */
+
+/* Columns whose logarithms are made at once: as many take as long as one, since instructions wait for each other. */
+enum { MOST_COLUMNS = 64 };
+
+static int64_t blocks_of(const struct na_attention *a)
+{
+    return a->nk->extent[a->r.row] / NEURON_PARTITIONS;
+}
+
+static bool is_whole(const struct na_attention *a, const struct na_rows *r)
+{
+    return r->n == NEURON_PARTITIONS && r->base[a->r.row] % NEURON_PARTITIONS == 0;
+}
+
+/* The stage that stores them, of `blocks` blocks of n rows from the `at`-th on, of so many heads from base's on. */
+static void run_logarithms(struct na_attention *a, const struct na_logs *l, int64_t at, int64_t blocks, int64_t n)
 {
     struct nk *nk = a->nk;
     int mark = nk_mark(nk);
-    struct nk_tile t = {.n = 2, .nouter = 2, .axis = {{a->r.row, 1, n}, {a->r.row, n, blocks}}};
+    struct nk_tile t = {
+        .n = 3, .nouter = 3, .axis = {{a->r.row, 1, n}, {l->dim, 1, l->heads}, {a->r.row, NEURON_PARTITIONS, blocks}}};
     const struct nk_value **made = IR_NEWN(nk->ctx, nk->k->ninsns + 1, const struct nk_value *);
-    memcpy(t.base, r->base, sizeof t.base);
+    struct nk_value *tops = IR_NEW(nk->ctx, struct nk_value), *sums = IR_NEW(nk->ctx, struct nk_value);
+    memcpy(t.base, l->base, sizeof t.base);
     t.base[a->r.row] = at;
-    made[a->r.clamped] = tops;
+    if (l->heads == 1) {
+        t.axis[1] = t.axis[2];
+        t.n = t.nouter = 2;
+    }
+    *tops = *l->tops;
+    *sums = *l->sums;
+    for (int x = 1; x < t.n; x++)
+        tops->stride[x] = sums->stride[x] = x == t.n - 1 ? 1 : (int32_t)blocks;
+    made[a->r.clamped] = nk_new(nk, &t, TCC_F32);
     made[a->r.sum] = sums;
+    nk_scale_by(nk, &t, made[a->r.clamped], tops, NEURON_ALU_MUL, nk_number(nk, TCC_F32, a->plain ? a->scale : 1),
+                NEURON_ALU_MAX, nk_number(nk, TCC_F32, -FLT_MAX));
     nk_run_stage(nk, &t, &nk->k->stages[a->r.lse], made);
     nk_release_to(nk, mark, NULL, 0);
-    nk_drop(nk, tops);
-    nk_drop(nk, sums);
 }
 
-/* Notes what the rows' logarithms are made of; those of a head's whole blocks are made at once. */
+void na_join_logarithms(struct na_attention *a, struct na_head *h)
+{
+    struct nk *nk = a->nk;
+    struct na_logs *l = a->logs;
+    uint32_t heads = nk_outer_but(nk, a->r.row);
+    int64_t blocks = blocks_of(a);
+    int dim = nk->k->ndims - 1;
+    if (a->r.lse < 0 || !blocks)
+        return;
+    while (dim > 0 && !(heads >> dim & 1))
+        dim--;
+    bool joins = l && dim == l->dim && (l->heads + 1) * blocks <= MOST_COLUMNS;
+    for (int d = 0; d < nk->k->ndims && joins; d++)
+        joins = h->base[d] - l->base[d] == (d == dim ? l->heads : 0);
+    if (!joins) {
+        int64_t most = blocks < MOST_COLUMNS ? MOST_COLUMNS / blocks : 1;
+        struct nk_tile all = nk_lanes(NEURON_PARTITIONS, most * blocks);
+        l = a->logs = IR_NEW(nk->ctx, struct na_logs);
+        l->dim = dim;
+        memcpy(l->base, h->base, sizeof l->base);
+        l->tops = nk_new(nk, &all, TCC_F32);
+        l->sums = nk_new(nk, &all, TCC_F32);
+        l->tops->buffer->stays = l->sums->buffer->stays = true;
+    }
+    h->logs = l;
+    h->number = l->heads++;
+    l->last = h;
+}
+
+const struct nk_value *na_logarithm_of(struct na_attention *a, const struct na_rows *r, bool sums)
+{
+    struct nk_value *v = IR_NEW(a->nk->ctx, struct nk_value);
+    if (!r->head->logs || !is_whole(a, r))
+        return NULL;
+    *v = nk_from(sums ? r->head->logs->sums : r->head->logs->tops,
+                 r->head->number * blocks_of(a) + r->base[a->r.row] / NEURON_PARTITIONS);
+    return v;
+}
+
+/* Those of rows that are no whole block. */
+static void store_some(struct na_attention *a, const struct na_rows *r)
+{
+    struct na_logs some = {.heads = 1, .tops = r->top, .sums = r->sum};
+    memcpy(some.base, r->base, sizeof some.base);
+    run_logarithms(a, &some, r->base[a->r.row], 1, r->n);
+}
+
+/* Notes what the rows' logarithms are made of; the last of the last head's whole blocks makes those of all. */
 static void store_logarithms(struct na_attention *a, struct na_rows *r)
 {
     struct nk *nk = a->nk;
-    struct na_head *h = r->head;
-    int64_t row = r->base[a->r.row], blocks = nk->extent[a->r.row] / NEURON_PARTITIONS;
-    bool whole = r->n == NEURON_PARTITIONS && row % NEURON_PARTITIONS == 0;
-    int64_t at = whole ? row / NEURON_PARTITIONS : 0;
-    struct nk_tile one = nk_lanes(r->n, 1), all = nk_lanes(NEURON_PARTITIONS, blocks);
-    const struct nk_value *tops = whole ? h->tops : nk_new(nk, &one, TCC_F32),
-                          *sums = whole ? h->sums : nk_new(nk, &one, TCC_F32);
-    if (!tops) {
-        tops = h->tops = nk_new(nk, &all, TCC_F32);
-        sums = h->sums = nk_new(nk, &all, TCC_F32);
+    struct na_logs *l = r->head->logs;
+    struct nk_tile one = nk_lanes(r->n, 1);
+    if (!l || !is_whole(a, r)) {
+        store_some(a, r);
+        return;
     }
-    struct nk_value top = nk_from(tops, at), sum = nk_from(sums, at);
-    nk_scale_by(nk, &one, &top, r->top, NEURON_ALU_MUL, nk_number(nk, TCC_F32, a->plain ? a->scale : 1), NEURON_ALU_MAX,
-                nk_number(nk, TCC_F32, -FLT_MAX));
-    nk_copy_to(nk, &one, &sum, r->sum);
-    if (!whole)
-        run_logarithms(a, r, row, 1, r->n, tops, sums);
-    else if (at == blocks - 1)
-        run_logarithms(a, r, 0, blocks, NEURON_PARTITIONS, tops, sums);
+    if (!r->noted) {
+        nk_copy_to(nk, &one, na_logarithm_of(a, r, false), r->top);
+        nk_copy_to(nk, &one, na_logarithm_of(a, r, true), r->sum);
+    }
+    if (r->head != l->last || r->base[a->r.row] / NEURON_PARTITIONS != blocks_of(a) - 1)
+        return;
+    run_logarithms(a, l, 0, blocks_of(a), NEURON_PARTITIONS);
+    l->tops->buffer->stays = l->sums->buffer->stays = false;
+    nk_drop(nk, l->tops);
+    nk_drop(nk, l->sums);
 }
 
 /* What the rows of a turn have of other keys lies in HBM by partitions: in each of them, for each 128 rows, a row's
@@ -218,7 +285,9 @@ static void store_means(struct na_attention *a, struct na_rows *r)
     sum->stride[1] = 0;
     made[a->r.mean] = r->mean;
     made[a->r.sum] = sum;
+    nk->lanes = true; /* the quotient is rounded once, to what is stored */
     nk_run_stage(nk, &t, g, made);
+    nk->lanes = false;
     nk_release_to(nk, mark, NULL, 0);
 }
 

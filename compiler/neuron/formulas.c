@@ -110,11 +110,13 @@ static value make_quotient(struct nk_op o, const value *x)
 {
     bool rounds = MUTANT(414, decides_element(o.nk, o.insn), false);
     if (x[1]->is_number && !rounds)
-        return MULN(x[0], 1 / x[1]->number);
+        return nk_ts(o.nk, o.t, o.to, NEURON_ALU_MUL, x[0], 1 / x[1]->number);
     if (x[0]->is_number && x[0]->number == 1 && !rounds)
         return inverse(o, x[1]);
-    value b = rounds ? nk_solid(o.nk, o.t, x[1]) : x[1], q = MUL(inverse(o, b), x[0]);
-    return rounds ? round_quotient(o, q, x[0], b) : q;
+    if (!rounds)
+        return nk_tt(o.nk, o.t, o.to, NEURON_ALU_MUL, inverse(o, x[1]), x[0]);
+    value b = nk_solid(o.nk, o.t, x[1]);
+    return round_quotient(o, MUL(inverse(o, b), x[0]), x[0], b);
 }
 
 /* Whole numbers near x, by a conversion to i32 and back; from 2^23 on, and for NaN, x is one itself. */

@@ -84,6 +84,36 @@ void nk_multiply(struct nk *nk, const struct neuron_operand *to, struct nk_buffe
     nk_emit(nk, NEURON_TENSOR, &i, 2, (struct nk_use[]){{sum, true, 0}, {m, false, 0}});
 }
 
+const struct nk_value *nk_ramp(struct nk *nk, int64_t step)
+{
+    struct nk_tile one = nk_lanes(NEURON_PARTITIONS, 1);
+    const struct nk_value *places = nk_new(nk, &one, TCC_I32), *to;
+    struct neuron_instr i = {.op = NEURON_OP_IOTA, .noperands = 1};
+    i.operand[0] = nk_operand(nk, &one, places, 0, NULL);
+    neuron_set_attr(&i, NEURON_ATTR_CHANNEL, (union neuron_value){.i = (int32_t)step});
+    nk_emit(nk, NEURON_GPSIMD, &i, 1, (struct nk_use[]){{places->buffer, true, 0}});
+    to = nk_copy(nk, &one, TCC_F32, places);
+    to->buffer->stays = true;
+    nk_drop(nk, places);
+    return to;
+}
+
+void nk_select_places(struct nk *nk, const struct nk_tile *t, const struct nk_value *to, const struct nk_value *x,
+                      int64_t base, enum neuron_alu op, const struct nk_value *column, double fill)
+{
+    struct nk_tile one = {.n = 1, .nouter = 1, .axis = {t->axis[0]}};
+    struct neuron_instr i = {.op = NEURON_OP_RANGE_SELECT, .noperands = 4};
+    i.operand[0] = nk_operand(nk, t, to, 0, NULL);
+    i.operand[1] = nk_operand(nk, t, x, 0, NULL);
+    i.operand[2] = i.operand[3] = nk_operand(nk, &one, column, 0, NULL);
+    neuron_set_attr(&i, NEURON_ATTR_OP0, (union neuron_value){.i = op});
+    neuron_set_attr(&i, NEURON_ATTR_OP1, (union neuron_value){.i = op});
+    neuron_set_attr(&i, NEURON_ATTR_BASE, (union neuron_value){.i = (int32_t)base});
+    neuron_set_attr(&i, NEURON_ATTR_FILL, (union neuron_value){.f = (float)fill});
+    nk_emit(nk, NEURON_VECTOR, &i, 3,
+            (struct nk_use[]){{to->buffer, true, 0}, {x->buffer, false, 0}, {column->buffer, false, 0}});
+}
+
 const struct nk_value *nk_evaluate(struct nk *nk, const struct nk_tile *t, const struct nk_value **made, int insn)
 {
     const struct kn_insn *n = &nk->k->insns[insn];

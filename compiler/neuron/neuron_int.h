@@ -544,6 +544,11 @@ void nk_scale_by(struct nk *nk, const struct nk_tile *t, const struct nk_value *
 void nk_multiply(struct nk *nk, const struct neuron_operand *to, struct nk_buffer *sum,
                  const struct neuron_operand *stationary, struct nk_buffer *s, const struct neuron_operand *moving,
                  struct nk_buffer *m, bool first);
+/* Of each of 128 partitions its number times `step`: a column that stays. */
+const struct nk_value *nk_ramp(struct nk *nk, int64_t step);
+/* Elements of rows whose places, counted from base, are not on the right side of the row's column become `fill`. */
+void nk_select_places(struct nk *nk, const struct nk_tile *t, const struct nk_value *to, const struct nk_value *x,
+                      int64_t base, enum neuron_alu op, const struct nk_value *column, double fill);
 /* An instruction and those that it needs, but for what is in `made`, by instruction, already. */
 const struct nk_value *nk_evaluate(struct nk *nk, const struct nk_tile *t, const struct nk_value **made, int insn);
 /* All instructions of a stage, but for what they need that is in `made` already. */

@@ -64,6 +64,12 @@ static bool takes_any(const struct kn_insn *n)
     return n->code == KN_SCALAR && (w->how == BY_ALU || w->how == BY_FUNC);
 }
 
+/* Does its last instruction write floats of any length? A quotient is a product with a reciprocal. */
+static bool writes_any(const struct kn_insn *n)
+{
+    return takes_any(n) || (n->code == KN_SCALAR && n->op == IR_div);
+}
+
 /* The instruction's number, if it is one of those that the lanes run of nk's kernel; -1. Factors of a product are
  * loaded as they are said to be. */
 static int lanes_number(const struct nk *nk, const struct kn_insn *n)
@@ -93,7 +99,7 @@ static bool is_view(const struct nk *nk, const struct kn_insn *n, enum tcc_dtype
 static enum tcc_dtype result_type(const struct nk *nk, const struct kn_insn *n, enum tcc_dtype from)
 {
     int number = lanes_number(nk, n), reader;
-    if (number < 0 || n->dtype != TCC_F32 || !tcc_is_float(from) || !takes_any(n) ||
+    if (number < 0 || n->dtype != TCC_F32 || !tcc_is_float(from) || !writes_any(n) ||
         (reader = nk_reader_of(nk->k, number)) < 0 || !kn_is_cast(&nk->k->insns[reader]) ||
         !tcc_is_half((enum tcc_dtype)nk->k->insns[reader].dtype))
         return (enum tcc_dtype)n->dtype;
