@@ -42,6 +42,8 @@ struct gradient {
     bool plain;                              /* it is the product times `scale` */
     double scale;
     int64_t extent[SIDES];
+    const struct nk_value *ramp;             /* `slope` times the partition; NULL: not made */
+    int64_t slope;
 };
 
 /* What rows of the same outer dims share. */
@@ -50,6 +52,7 @@ struct head {
     struct nk_panel **panel[SIDES][PRODUCTS]; /* of PART points each */
     const struct nk_value **columns[PRODUCTS];
     const struct nk_value **lse, **delta; /* by k: columns by block, negated; by q: rows by part */
+    int64_t panels_at[SIDES][PRODUCTS], columns_at[PRODUCTS]; /* up to where they are loaded */
 };
 
 /* Up to 512 rows. */
@@ -193,26 +196,40 @@ static bool find_visible(const struct gradient *g, const struct rows *r, struct 
     return first >= 0;
 }
 
-/* What is hidden becomes 0, block by block. */
-static void hide(const struct gradient *g, const struct step *s, const struct nk_value *weights)
+/* What is hidden of a block becomes 0, in place. On trn1, where Vector waits for SBUF while GpSimd is at it, by Vector,
+ * which takes half the time. */
+static void hide_block(struct gradient *g, const struct nk_tile *t, const struct nk_value *x, const struct sight *see)
 {
     struct nk *nk = g->nk;
+    if (neuron_generation(nk->machine->core) == 2 && (see->step == 1 || see->step == -1)) {
+        int64_t slope = -see->step * see->channel; /* a row is seen from there on, times the partition, or before */
+        if (!g->ramp || g->slope != slope)
+            g->ramp = nk_ramp(nk, slope);
+        g->slope = slope;
+        nk_select_places(nk, t, x, x, see->step * see->base, see->step > 0 ? NEURON_ALU_GT : NEURON_ALU_LT, g->ramp, 0);
+        return;
+    }
+    struct neuron_instr i = {.op = NEURON_OP_AFFINE_SELECT, .noperands = 2};
+    i.operand[0] = i.operand[1] = nk_operand(nk, t, x, 0, NULL);
+    neuron_set_attr(&i, NEURON_ATTR_OP0, (union neuron_value){.i = NEURON_ALU_GT});
+    neuron_set_attr(&i, NEURON_ATTR_BASE, (union neuron_value){.i = (int32_t)see->base});
+    neuron_set_attr(&i, NEURON_ATTR_CHANNEL, (union neuron_value){.i = (int32_t)see->channel});
+    neuron_set_attr(&i, NEURON_ATTR_STEP0, (union neuron_value){.i = (int32_t)see->step});
+    neuron_set_attr(&i, NEURON_ATTR_FILL, (union neuron_value){.f = 0});
+    nk_emit(nk, NEURON_GPSIMD, &i, 2, (struct nk_use[]){{x->buffer, true, 0}, {x->buffer, false, 0}});
+}
+
+/* What is hidden becomes 0, block by block. */
+static void hide(struct gradient *g, const struct step *s, const struct nk_value *weights)
+{
     for (int64_t at = s->first; at < s->last; at += BLOCK) {
         int64_t n = smaller(s->last - at, BLOCK);
-        struct sight see;
-        if (!sight_of(g, s->rows, s->lo, at, &see) ||
-            see.base + smaller(0, see.channel * (s->n - 1)) + smaller(0, see.step * (n - 1)) > 0)
-            continue;
         struct nk_tile t = nk_lanes(s->n, n);
         struct nk_value part = nk_from(weights, at - s->first);
-        struct neuron_instr i = {.op = NEURON_OP_AFFINE_SELECT, .noperands = 2};
-        i.operand[0] = i.operand[1] = nk_operand(nk, &t, &part, 0, NULL);
-        neuron_set_attr(&i, NEURON_ATTR_OP0, (union neuron_value){.i = NEURON_ALU_GT});
-        neuron_set_attr(&i, NEURON_ATTR_BASE, (union neuron_value){.i = (int32_t)see.base});
-        neuron_set_attr(&i, NEURON_ATTR_CHANNEL, (union neuron_value){.i = (int32_t)see.channel});
-        neuron_set_attr(&i, NEURON_ATTR_STEP0, (union neuron_value){.i = (int32_t)see.step});
-        neuron_set_attr(&i, NEURON_ATTR_FILL, (union neuron_value){.f = 0});
-        nk_emit(nk, NEURON_GPSIMD, &i, 2, (struct nk_use[]){{weights->buffer, true, 0}, {weights->buffer, false, 0}});
+        struct sight see;
+        if (sight_of(g, s->rows, s->lo, at, &see) &&
+            see.base + smaller(0, see.channel * (s->n - 1)) + smaller(0, see.step * (n - 1)) <= 0)
+            hide_block(g, &t, &part, &see);
     }
 }
 
@@ -272,7 +289,7 @@ static struct nk_value row_at(const struct step *s, const struct nk_value **rows
     return nk_from(rows[s->rows->lo / PART], s->rows->lo % PART + s->first);
 }
 
-static const struct nk_value *weigh_scores(const struct gradient *g, struct step *s)
+static const struct nk_value *weigh_scores(struct gradient *g, struct step *s)
 {
     struct nk *nk = g->nk;
     const struct head *h = s->rows->head;
@@ -326,7 +343,7 @@ static const struct nk_value *weigh_products(const struct gradient *g, struct st
     return ds;
 }
 
-static void weigh(const struct gradient *g, struct step *s)
+static void weigh(struct gradient *g, struct step *s)
 {
     const struct nk_value *p = weigh_scores(g, s);
     s->product[0] = g->delta >= 0 ? weigh_products(g, s, p) : NULL;
@@ -514,31 +531,42 @@ static struct nk_panel *load_panel(const struct gradient *g, const struct head *
     return p;
 }
 
-static struct head *load_head(const struct gradient *g, const int64_t *base)
+static struct head *new_head(const struct gradient *g, const int64_t *base)
 {
     struct nk *nk = g->nk;
     struct head *h = IR_NEW(nk->ctx, struct head);
     memcpy(h->base, base, sizeof h->base);
     for (int i = 0; i < PRODUCTS; i++) {
-        bool product = i == SCORES || g->delta >= 0;
-        for (int side = 0; side < SIDES && product; side++) {
+        for (int side = 0; side < SIDES && (i == SCORES || g->delta >= 0); side++)
             h->panel[side][i] = IR_NEWN(nk->ctx, g->extent[side] / PART + 1, struct nk_panel *);
-            for (int64_t lo = 0; lo < g->extent[side]; lo += PART)
-                h->panel[side][i][lo / PART] = load_panel(g, h, side, i, lo);
-        }
+        if (g->r.sum[i] >= 0)
+            h->columns[i] = IR_NEWN(nk->ctx, g->extent[COLUMNS] / BLOCK + 3, const struct nk_value *);
     }
     if (!g->added[SCORES])
         h->lse = g->by_keys ? load_columns(g, h, g->r.lse) : load_rows(g, h, g->r.lse, g->scale);
     if (g->delta >= 0 && !g->added[BY_WEIGHTS])
         h->delta = g->by_keys ? load_columns(g, h, g->delta) : load_rows(g, h, g->delta, 1);
-    for (int i = 0; i < PRODUCTS; i++) {
-        if (g->r.sum[i] < 0)
-            continue;
-        h->columns[i] = IR_NEWN(nk->ctx, g->extent[COLUMNS] / BLOCK + 3, const struct nk_value *);
-        for (int64_t lo = 0; lo < g->extent[COLUMNS];)
-            lo += nk_load_blocks(nk, &g->columns[i], h->base, lo, h->columns[i]);
-    }
     return h;
+}
+
+/* One panel, or a few blocks; false: all are loaded. */
+static bool load_some(const struct gradient *g, struct head *h)
+{
+    for (int i = 0; i < PRODUCTS; i++) {
+        for (int side = 0; side < SIDES; side++) {
+            int64_t *at = &h->panels_at[side][i];
+            if (!h->panel[side][i] || *at >= g->extent[side])
+                continue;
+            h->panel[side][i][*at / PART] = load_panel(g, h, side, i, *at);
+            *at += PART;
+            return true;
+        }
+        if (!h->columns[i] || h->columns_at[i] >= g->extent[COLUMNS])
+            continue;
+        h->columns_at[i] += nk_load_blocks(g->nk, &g->columns[i], h->base, h->columns_at[i], h->columns[i]);
+        return true;
+    }
+    return false;
 }
 
 static void drop_values(const struct gradient *g, const struct nk_value **v)
@@ -567,6 +595,7 @@ static void drop_head(const struct gradient *g, const struct head *h)
 struct pipeline {
     struct step *last;
     struct rows *ended;
+    struct head *ahead; /* the head that comes next, some of which is loaded with each step; NULL: none does */
 };
 
 static void sum_last(const struct gradient *g, struct pipeline *p)
@@ -578,12 +607,14 @@ static void sum_last(const struct gradient *g, struct pipeline *p)
         drop_head(g, p->last->rows->head);
 }
 
-static void run_step(const struct gradient *g, struct pipeline *p, struct step *s)
+static void run_step(struct gradient *g, struct pipeline *p, struct step *s)
 {
     for (int i = 0; i < PRODUCTS; i++)
         if (i == SCORES || g->delta >= 0)
             multiply(g, s, i);
     sum_last(g, p);
+    if (p->ahead)
+        load_some(g, p->ahead);
     weigh(g, s);
     if (p->ended)
         finish(g, p->ended);
@@ -592,7 +623,7 @@ static void run_step(const struct gradient *g, struct pipeline *p, struct step *
 }
 
 /* All columns that some of the rows see; the last ones, where there are none. */
-static void run_rows(const struct gradient *g, struct pipeline *p, struct rows *r)
+static void run_rows(struct gradient *g, struct pipeline *p, struct rows *r)
 {
     struct nk *nk = g->nk;
     struct step *s = NULL;
@@ -621,9 +652,10 @@ void nk_run_attention_grad(struct nk *nk)
     nk->optional = true;
     find_added(&g);
     uint32_t heads = nk_outer_but(nk, g.r.row);
-    struct head *h = load_head(&g, base), *ahead;
-    for (; h; h = ahead) {
-        ahead = nk_next(nk, heads, NULL, base) ? load_head(&g, base) : NULL;
+    for (struct head *h = new_head(&g, base); h; h = p.ahead) {
+        while (load_some(&g, h))
+            ;
+        p.ahead = nk_next(nk, heads, NULL, base) ? new_head(&g, base) : NULL;
         for (int64_t lo = 0, n; lo < g.extent[ROWS]; lo += n) {
             struct rows *r = IR_NEW(nk->ctx, struct rows);
             n = points(&g, ROWS, g.extent[ROWS] - lo, PART - lo % PART);
