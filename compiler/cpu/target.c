@@ -138,7 +138,7 @@ static int cpu_compare(const struct pass_machine *a, const struct pass_machine *
 }
 
 const struct target target_cpu = {.name = "cpu",
-                                  .machines = "x86-64-v2 x86-64-v3 x86-64-v4",
+                                  .machines = CPU_LEVELS,
                                   .machine = cpu_machine,
                                   .compare = cpu_compare,
                                   .resolve = cpu_resolve,
@@ -147,7 +147,7 @@ const struct target target_cpu = {.name = "cpu",
 
 /* The same kernels, for tests: a device with a memory that the host can't touch runs them. */
 const struct target target_cpu_split = {.name = "cpu-split",
-                                        .machines = "x86-64-v2 x86-64-v3 x86-64-v4",
+                                        .machines = CPU_LEVELS,
                                         .machine = split_machine,
                                         .compare = cpu_compare,
                                         .resolve = cpu_resolve,

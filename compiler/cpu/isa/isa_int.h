@@ -11,6 +11,9 @@
 struct cpu_machine;
 struct LLVMOpaqueTargetMachine;      /* what an LLVMTargetMachineRef points to */
 
+/* The levels that there are, for who asks a program what it compiles for (tests/arm.tap compares). */
+#define CPU_LEVELS "x86-64-v2 x86-64-v3 x86-64-v4 armv8-a armv8.2-a armv8.6-a armv9-a rv64gc rv64gcv"
+
 /* A level of an instruction set, which --march names. */
 struct cpu_level {
     const char *name;                /* "x86-64-v3"; NULL: there is none of that number */
