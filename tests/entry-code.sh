@@ -44,8 +44,11 @@ calls() {
 [ -n "${INSTRUMENT:-}" ] || calls native "$CC" "$top_builddir/libtccrt.a"
 for place in armv8-a:aarch64 rv64gc:riscv64; do
     isa=${place#*:} triplet=${place#*:}-linux-gnu
-    ! command -v "qemu-$isa" >/dev/null 2>&1 || ! [ -f "$top_builddir/$triplet/libtccrt.a" ] ||
-        calls "${place%:*}" "$triplet-gcc" "$top_builddir/$triplet/libtccrt.a" "qemu-$isa" -L "/usr/$triplet"
+    if ! command -v "qemu-$isa" >/dev/null 2>&1 || ! [ -f "$top_builddir/$triplet/libtccrt.a" ]; then
+        echo "note: no qemu-$isa, or no --with-cross=$triplet (Debian: qemu-user, gcc-$triplet): that part was not run"
+        continue
+    fi
+    calls "${place%:*}" "$triplet-gcc" "$top_builddir/$triplet/libtccrt.a" "qemu-$isa" -L "/usr/$triplet"
 done
 
 # Names that are one in C, that the header makes of another one, or that are the artifact's own: each has a function of its own.

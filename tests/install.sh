@@ -122,7 +122,7 @@ fi
 # Another processor: what the compiler, a toolchain file or a cross file says is the models' processor, too.
 arm=aarch64-linux-gnu
 if [ -n "${INSTRUMENT:-}" ] || ! [ -e "$tmp/inst/lib/$arm/libtccrt.a" ] || ! command -v qemu-aarch64 >/dev/null 2>&1; then
-    echo "note: an instrumented build, or no --with-cross=$arm or qemu-aarch64: that part was not run"
+    echo "note: an instrumented build, or no --with-cross=$arm or qemu-aarch64 (Debian: gcc-$arm, qemu-user): that part was not run"
     exit 0
 fi
 # runs PROGRAM: in the emulator.
