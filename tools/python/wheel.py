@@ -28,10 +28,15 @@ COMPILER_ONLY = ("_compiler.abi3.so", "lib/libtccc.so.0", "lib/libtccrt.a")
 MACHINES = {62: "x86_64", 183: "aarch64", 243: "riscv64"}  # e_machine by its name in tags
 
 
+def machine_of(data):
+    """The processor that a program or library, or its first 20 bytes, is for."""
+    number, = struct.unpack_from("<H", data, 18)
+    return MACHINES.get(number, f"machine {number} of ELF")
+
+
 def machine(path):
-    """The processor that a program or library is for."""
     with open(path, "rb") as f:
-        return MACHINES[struct.unpack_from("<H", f.read(20), 18)[0]]
+        return machine_of(f.read(20))
 
 
 def needed(path, folders=()):
@@ -88,6 +93,8 @@ class Wheel:
         self.name, self.version = name, version
 
     def add(self, name, data, mode=0o644):
+        if data[:4] == b"\x7fELF" and not self.tag.endswith(f"_{machine_of(data)}"):
+            sys.exit(f"wheel.py: {name} is for {machine_of(data)}, the wheel for {self.tag}: of a cross build the libraries and --lld are the other machine's")
         info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
         info.external_attr = (0o100000 | mode) << 16
         info.compress_type = zipfile.ZIP_DEFLATED
