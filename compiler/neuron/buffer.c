@@ -157,6 +157,30 @@ struct nk_buffer *nk_psum(struct nk *nk)
     nk_full(nk, "more than eight sums at once");
 }
 
+struct nk_buffer *nk_psum_row(struct nk *nk, int64_t bytes)
+{
+    enum { BANKS = 8, MOST = 4 }; /* of which others keep half */
+    int n = (int)((bytes + NEURON_BANK_BYTES - 1) / NEURON_BANK_BYTES), taken = 0;
+    for (int at = BANKS - n; at >= BANKS - MOST; at--) {
+        for (taken = 0; taken < n && !(nk->bank[at + taken] && nk->bank[at + taken]->live);)
+            taken++;
+        if (taken < n)
+            continue;
+        struct nk_buffer *b = IR_NEW(nk->ctx, struct nk_buffer);
+        *b = (struct nk_buffer){.space = NEURON_PSUM,
+                                .offset = (int64_t)at * NEURON_BANK_BYTES,
+                                .bytes = bytes,
+                                .live = true,
+                                .stays = true};
+        for (int i = 0; i < n; i++) {
+            inherit(nk, b, nk->bank[at + i]);
+            nk->bank[at + i] = b;
+        }
+        return b;
+    }
+    return NULL;
+}
+
 void nk_release(struct nk *nk, struct nk_buffer *b)
 {
     (void)nk;

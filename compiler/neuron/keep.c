@@ -27,6 +27,31 @@ static bool is_row(const struct nk_row *r, const struct nk_tile *t, const struct
     return same;
 }
 
+/* The same row in PSUM, if banks are free: there it is an operand of Vector's `tensor_tensor` that takes no longer than
+ * one, while two in SBUF are read one behind the other (cost.def). */
+static const struct nk_value *in_banks(struct nk *nk, const struct nk_tile *t, const struct nk_value *v)
+{
+    enum { FEW = 64 };
+    struct nk_tile part;
+    if (!nk_distinct(t, 1, &v, &part))
+        part = *t;
+    int64_t n = nk_free_elements(&part);
+    struct nk_buffer *banks = nk->banks && n >= FEW ? nk_psum_row(nk, n * neuron_type_bytes(NEURON_F32)) : NULL;
+    if (!banks)
+        return v;
+    struct nk_value *to = IR_NEW(nk->ctx, struct nk_value);
+    *to = (struct nk_value){.dtype = v->dtype, .type = NEURON_F32, .buffer = banks};
+    int64_t stride = 1;
+    for (int a = part.n - 1; a > 0; a--)
+        if (part.axis[a].extent > 1) {
+            to->stride[a] = (int32_t)stride;
+            stride *= part.axis[a].extent;
+        }
+    nk_copy_to(nk, &part, to, v);
+    nk_drop(nk, v);
+    return nk_spread(nk, t, &part, to);
+}
+
 const struct nk_value *nk_row(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, const struct nk_line *l)
 {
     enum { ALL = 16 << 10, EACH = 4 << 10 }; /* bytes of a partition */
@@ -45,7 +70,7 @@ const struct nk_value *nk_row(struct nk *nk, const struct nk_tile *t, const stru
     row.tile.quarter = 0;
     row.tile.axis[0].extent = NEURON_PARTITIONS; /* a last tile has fewer */
     nk->makes_row = true;
-    row.value = nk_load(nk, &row.tile, n, NULL);
+    row.value = in_banks(nk, &row.tile, nk_load(nk, &row.tile, n, NULL));
     nk->makes_row = false;
     row.value->buffer->stays = true;
     nk->row_bytes += bytes;

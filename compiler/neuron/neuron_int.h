@@ -158,7 +158,7 @@ struct nk {
     enum nk_keys keys;                        /* of attention: which of the keys */
     bool lanes;                               /* instructions are the lanes', which take floats of any length (ops.c) */
     /* what all tiles, or later stages, use stays on chip (keep.c); a row that does is being loaded */
-    bool keeps, makes_row;
+    bool keeps, makes_row, banks;             /* banks: of PSUM, too */
     bool pieces;                              /* the lanes have dim 0 on partitions: pieces of a reduction */
     /* tiles whose instructions take turns, up to NK_TOGETHER: while one waits for an engine's result, another has
      * work */
@@ -260,6 +260,8 @@ void nk_deps_join(struct nk *nk, struct nk_deps *to, const struct nk_deps *from)
 void nk_deps_dma(struct nk *nk, struct nk_deps *to, int transfer);
 struct nk_buffer *nk_sbuf(struct nk *nk, int64_t bytes);                    /* of every partition */
 struct nk_buffer *nk_psum(struct nk *nk);                                   /* a bank */
+/* Banks behind each other, up to four in all, that stay; NULL: they are in use. */
+struct nk_buffer *nk_psum_row(struct nk *nk, int64_t bytes);
 void nk_release(struct nk *nk, struct nk_buffer *b);                        /* NULL and twice: nothing */
 int nk_mark(struct nk *nk);                                                 /* buffers made from here on ... */
 /* ... go, but for those of these values */

@@ -202,7 +202,11 @@ struct nk_value *nk_pair(struct nk *nk, const struct nk_tile *t, enum tcc_dtype 
     bool reversed = !a->half;
     const struct nk_value *first = reversed ? b : a, *other = nk_computed(nk, t, reversed ? a : b);
     const struct nk_half *h = first->half;
-    bool beside = fits_beside(t, other);
+    bool beside = fits_beside(t, other), scales = h->op == NEURON_ALU_MUL || h->op == NEURON_ALU_ADD;
+    if (!beside && !other->is_number && other->buffer->space == NEURON_PSUM && other->buffer->stays && scales) {
+        first = nk_computed(nk, t, first); /* Scalar's, and the other in half the time (keep.c) */
+        return nk_tt(nk, t, d, op, reversed ? other : first, reversed ? first : other);
+    }
     if (!beside && other->is_number)
         other = nk_solid(nk, t, other);
     if (!beside && other->buffer->space == NEURON_PSUM && h->x->buffer->space == NEURON_PSUM)

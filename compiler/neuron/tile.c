@@ -488,6 +488,7 @@ void nk_run_tiles(struct nk *nk)
     struct plan p = {.nk = nk};
     const struct kn_kernel *k = nk->k;
     int64_t lo[KN_MAX_DIMS] = {0};
+    nk->banks = true;
     nk_find_along(&p);
     nk->expected = p.along < 0 ? 1 : (nk->extent[p.along] - 1) / (p.each * NEURON_PARTITIONS) + 1;
     for (int d = 0; d < k->ndims; d++)
