@@ -76,7 +76,7 @@ struct nk_place { int64_t bytes, offset; };
 
 enum {
     NK_AXES = 16, NK_QUEUE_IN = 0, NK_QUEUE_OUT = 1, NK_MOST_INSTRUCTIONS = 60000, NK_MOST_BOXES = 2048,
-    NK_ROOM = 4096, NK_TOGETHER = 2,
+    NK_ROOM = 4096, NK_TOGETHER = 3,
     /* more are tried with loops; before what repeats becomes these; tiles after which a steady kernel begins anew, at
      * first and at most */
     NK_SHORT = 600, NK_MOST_UNROLLED = 1000000, NK_STEADY = 2, NK_MOST_STEADY = 4
@@ -160,8 +160,8 @@ struct nk {
     /* what all tiles, or later stages, use stays on chip (keep.c); a row that does is being loaded */
     bool keeps, makes_row, banks;             /* banks: of PSUM, too */
     bool pieces;                              /* the lanes have dim 0 on partitions: pieces of a reduction */
-    /* tiles whose instructions take turns, up to NK_TOGETHER: while one waits for an engine's result, another has
-     * work */
+    /* tiles whose instructions take turns, up to NK_TOGETHER, of products one less: while one waits for an engine's
+     * result, another has work */
     int together;
     int64_t extent[KN_MAX_DIMS];
     int tensors[NEURON_ARGUMENTS]; /* by operand: its tensor; -1: local */

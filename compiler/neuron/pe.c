@@ -292,7 +292,7 @@ struct nk_value *nk_new_sums(struct nk *nk, const struct nk_tile *t)
 /* May instructions of tiles take turns? Symbols of indices have one value. */
 int nk_together(const struct nk *nk)
 {
-    return kn_has(nk->k, KN_BIT(KN_INDEX)) ? 1 : nk->together;
+    return kn_has(nk->k, KN_BIT(KN_INDEX)) ? 1 : nk->together < NK_TOGETHER ? nk->together : NK_TOGETHER - 1;
 }
 
 static bool shares(const struct nk_value *v, const struct nk_buffer *b)

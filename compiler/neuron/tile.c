@@ -414,12 +414,13 @@ static void run_tiles(int n, struct plan *p)
 }
 
 /* May instructions of tiles take turns? Those of stages that are on chip at once, without an index, whose symbol has
- * one value. */
+ * one value. A tile with one reduction behind another waits most, so that there are more of it. */
 static int together(const struct plan *p)
 {
     const struct nk *nk = p->nk;
     const struct kn_kernel *k = nk->k;
     int64_t beside = p->along < 0 ? 1 : p->each;
+    int reductions = 0;
     if (kn_has(k, KN_BIT(KN_INDEX) | KN_BIT(KN_ENV)) || kn_has_operand(k, KN_BIT(KN_LOCAL)))
         return 1;
     for (int d = 0; d < k->ndims; d++)
@@ -428,8 +429,9 @@ static int together(const struct plan *p)
         int64_t points = nk_stage_points(nk, &k->stages[i]);
         if (k->stages[i].repeat || (points > 1 && points > nk->room / beside))
             return 1;
+        reductions += k->insns[k->stages[i].last - 1].code == KN_REDUCE;
     }
-    return nk->together;
+    return reductions < 2 && nk->together == NK_TOGETHER ? NK_TOGETHER - 1 : nk->together;
 }
 
 /* Points [at, at + n) of the dim on partitions: as many to each partition, what is left over in a tile of its own. */
