@@ -81,7 +81,8 @@ expect_status 0 env LOCAL_WORLD_SIZE=8 LOCAL_RANK=5 tccc-run a.so --random
 tccc-bench a.so --runs 10000000 --sim=time >bench 2>&1 &
 process=$!
 tries=0
-until tccc-neuron top >out && grep -q '^0 .*tccc-bench' out; do
+# a core is in use before its first launch
+until tccc-neuron top >out && grep -q '^0 .*tccc-bench' out && tccc-neuron monitor --count 1 --period 0.05 | grep -q '"launches":[1-9]'; do
     tries=$((tries + 1))
     [ $tries -lt 100 ] || { kill $process; fail "top: $(cat out)"; }
     sleep 0.1
