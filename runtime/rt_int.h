@@ -135,6 +135,8 @@ struct tccrt_session {
     struct tcc_object *heads;        /* headers of inputs that were given as tensors */
     const struct tcc_object **in;
     struct tcr_apart { void *at; size_t bytes; } *apart;     /* by input: a copy of it (apart.c); NULL: there is none */
+    /* room for all ranges of memory that a call reads or may write (apart.c) */
+    struct tcr_span { uintptr_t at, end; bool there, written; } *spans;
     struct tcr_out *outs;
     uint32_t max_inputs, max_outputs, max_args, max_sizes;
     const struct tcc_pentry *running;

@@ -162,6 +162,7 @@ static int make_tables(struct tccrt_session *s)
         !(s->inputs_bytes = zeroed(s, inputs, sizeof *s->inputs_bytes)) ||
         !(s->apart = zeroed(s, inputs, sizeof *s->apart)) || !(s->in = zeroed(s, inputs, sizeof *s->in)) ||
         !(s->outs = zeroed(s, outputs, sizeof *s->outs)) ||
+        !(s->spans = zeroed(s, inputs + 3 * outputs + 2 * (size_t)p->states.count, sizeof *s->spans)) ||
         !(s->places = zeroed(s, p->buffers.count, sizeof *s->places)) ||
         !(s->placements = zeroed(s, p->entries.count, sizeof *s->placements)) ||
         !(s->requests = zeroed(s, queues, sizeof *s->requests)) ||
