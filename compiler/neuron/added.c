@@ -8,7 +8,7 @@
  * are made for the whole tensor at once, where a number is an element of a partition, and lie in HBM in between, from
  * where they come as rows.
  */
-#include "compiler/neuron/neuron_int.h"
+#include "compiler/neuron/hbm_int.h"
 
 enum { MOST_COLUMNS = 2048 };
 
@@ -123,16 +123,7 @@ struct nk_added *nk_added_new(struct nk *nk, int load, int dim, enum tcc_dtype d
     if (n->code != KN_LOAD || n->nguards || n->dtype != TCC_F32 || nk->k->operands[n->operand].use != KN_IN ||
         (d != TCC_F32 && d != TCC_BF16) || !(a->n = all_of(nk, a)) || a->n % NEURON_PARTITIONS)
         return NULL;
-    struct neuron_tensor tensor = {.name = ir_strdup(nk->ctx, name),
-                                   .use = NEURON_TEMP,
-                                   .type = (uint8_t)nk_type(nk, d),
-                                   .rank = 1,
-                                   .dims = {a->parts * a->n}};
-    int number = neuron_add_tensor(nk->p, &tensor);
-    if (number < 0)
-        nk_refuse(nk, "no memory for a program");
-    a->tensor = IR_NEW(nk->ctx, struct nk_buffer);
-    *a->tensor = (struct nk_buffer){.space = NEURON_HBM, .live = true, .tensor = (uint16_t)number};
+    a->tensor = nk_add_tensor(nk, name, NEURON_TEMP, nk_type(nk, d), a->parts * a->n);
     make_parts(nk, a, by);
     struct nk_tile t = nk_lanes(a->parts, NEURON_MOVING);
     struct nk_value *ones = nk_new(nk, &t, d);

@@ -6,7 +6,7 @@
  */
 #include "base/format.h"
 #include "compiler/neuron/cost.h"
-#include "compiler/neuron/neuron_int.h"
+#include "compiler/neuron/hbm_int.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +24,7 @@ void nk_full(struct nk *nk, const char *why)
     nk_refuse(nk, "%s", why);
 }
 
-static void add_tensor(struct nk *nk, int operand)
+static void add_operand(struct nk *nk, int operand)
 {
     /* Partial results are the program's own, or those of programs that the runtime runs one after the other. */
     const enum neuron_use uses[] = {[KN_IN] = NEURON_IN,
@@ -32,39 +32,17 @@ static void add_tensor(struct nk *nk, int operand)
                                     [KN_INOUT] = NEURON_INOUT,
                                     [KN_PARTIAL] = nk->then ? NEURON_TEMP : NEURON_INOUT};
     const struct kn_operand *o = &nk->k->operands[operand];
+    int64_t all = nk_is_wide(o->dtype) ? 2 : 1, n; /* words */
     char name[16];
     snprintf(name, sizeof name, "a%d", nk->p->ntensors);
-    struct neuron_tensor t = {.name = name, .use = (uint8_t)uses[o->use]};
-    t.type = (uint8_t)nk_type(nk, o->dtype);
-    t.rank = 1;
-    t.dims[0] = nk_is_wide(o->dtype) ? 2 : 1; /* words */
     for (int i = 0; i < o->rank; i++) {
-        int64_t n;
         if (!ir_is_const(o->dims[i], &n))
             nk_refuse(nk, "sizes that only the run knows (--dim says them)");
-        t.dims[0] *= n;
+        all *= n;
     }
-    if (t.dims[0] < 1)
+    if (all < 1)
         nk_refuse(nk, "an operand without elements");
-    nk->hbm[operand] = IR_NEW(nk->ctx, struct nk_buffer);
-    *nk->hbm[operand] = (struct nk_buffer){.space = NEURON_HBM, .live = true};
-    int number = neuron_add_tensor(nk->p, &t);
-    if (number < 0)
-        nk_refuse(nk, "no memory for a program");
-    nk->hbm[operand]->tensor = (uint16_t)number;
-}
-
-/* Behind the operands' tensors: the runtime knows it by its name and place. */
-static struct nk_buffer *add_words(struct nk *nk, const char *name, enum neuron_use use, int64_t words)
-{
-    struct neuron_tensor t = {
-        .name = (char *)name /* copied */, .use = (uint8_t)use, .type = NEURON_I32, .rank = 1, .dims = {words}};
-    struct nk_buffer *b = IR_NEW(nk->ctx, struct nk_buffer);
-    int number = neuron_add_tensor(nk->p, &t);
-    if (number < 0)
-        nk_refuse(nk, "no memory for a program");
-    *b = (struct nk_buffer){.space = NEURON_HBM, .live = true, .tensor = (uint16_t)number};
-    return b;
+    nk->hbm[operand] = nk_add_tensor(nk, name, uses[o->use], nk_type(nk, o->dtype), all);
 }
 
 bool nk_is_where(const struct neuron_tensor *t)
@@ -100,14 +78,14 @@ static void begin(struct nk *nk)
     find_extents(nk);
     for (int i = 0; i < k->noperands; i++)
         if (k->operands[i].use != KN_LOCAL && k->operands[i].use != KN_PARTIAL)
-            add_tensor(nk, i);
+            add_operand(nk, i);
     if (kn_has(k, KN_BIT(KN_ENV)) || has_size_values(k) || (nk->then && kn_has(nk->then, KN_BIT(KN_ENV))))
-        nk->env = add_words(nk, NEURON_ENV_NAME, NEURON_IN, NEURON_ENV_WORDS);
+        nk->env = nk_add_tensor(nk, NEURON_ENV_NAME, NEURON_IN, NEURON_I32, NEURON_ENV_WORDS);
     if (nk->where && nk->where->n)
-        nk->where_words = add_words(nk, NK_WHERE_NAME, NEURON_TEMP, NK_OPEN);
+        nk->where_words = nk_add_tensor(nk, NK_WHERE_NAME, NEURON_TEMP, NEURON_I32, NK_OPEN);
     for (int i = 0; i < k->noperands; i++)
         if (k->operands[i].use == KN_PARTIAL) /* behind those that the runtime binds */
-            add_tensor(nk, i);
+            add_operand(nk, i);
     for (int i = 0; i < NEURON_SEMAPHORES; i++)
         nk->semaphore_user[i] = -1;
     VEC_PUSH(nk->ctx, nk->sbuf, (struct nk_segment){0, neuron_sbuf_bytes(nk->machine->core), NULL});

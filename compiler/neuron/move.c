@@ -7,7 +7,7 @@
  * Integers of 64 bits are loaded with their words side by side, and stored a word at a time. Accesses by indices are
  * index.c's.
  */
-#include "compiler/neuron/neuron_int.h"
+#include "compiler/neuron/hbm_int.h"
 
 #include <stdlib.h>
 
@@ -105,11 +105,7 @@ static struct nk_buffer *temporary(struct nk *nk, int64_t bytes)
     if (!*b) {
         char name[] = "temp0";
         name[4] = (char)('0' + (b - nk->temp));
-        struct neuron_tensor tensor = {.name = name, .use = NEURON_TEMP, .type = NEURON_U8, .rank = 1, .dims = {64}};
-        *b = IR_NEW(nk->ctx, struct nk_buffer);
-        (*b)->space = NEURON_HBM;
-        (*b)->live = true;
-        (*b)->tensor = (uint16_t)neuron_add_tensor(nk->p, &tensor);
+        *b = nk_add_tensor(nk, name, NEURON_TEMP, NEURON_U8, 64);
     }
     bytes = (bytes + 63) / 64 * 64;
     if (nk->p->tensors[(*b)->tensor].dims[0] < bytes)
