@@ -400,9 +400,10 @@ struct ir_value *imp_one(struct imp *im, struct ir_value *v);
 
 /* -- Library ops of pictures (picture.c), with these attributes */
 
-/* dims of x scaled along n axes: NULL where the run finds them. False after a message. */
-bool imp_scaled_dims(struct imp *im, const struct ir_value *x, const double *scales, int n, const int64_t *axes,
-                     ir_expr *dims);
+/* dims of x scaled along n axes, counted in f64 (`precise`) or in f32: NULL where the run finds them. False after a
+ * message. */
+bool imp_scaled_dims(struct imp *im, const struct ir_value *x, const double *scales, bool precise, int n,
+                     const int64_t *axes, ir_expr *dims);
 /* The elements of a constant; -1: it is none. */
 int imp_scale_values(const struct ir_value *v, double *out);
 /* No elements can be resized to some: where the sizes are known before it runs, that is decided then, in whatever way

@@ -3,8 +3,8 @@
 #include "compiler/import/import.h"
 
 /* Sizes are computed when scales or sizes are constants, else found when it runs. */
-bool imp_scaled_dims(struct imp *im, const struct ir_value *x, const double *scales, int n, const int64_t *axes,
-                     ir_expr *dims)
+bool imp_scaled_dims(struct imp *im, const struct ir_value *x, const double *scales, bool precise, int n,
+                     const int64_t *axes, ir_expr *dims)
 {
     for (int k = 0; k < n; k++) {
         int64_t d;
@@ -12,9 +12,10 @@ bool imp_scaled_dims(struct imp *im, const struct ir_value *x, const double *sca
         double whole = scales[k];
         if (!(whole > 0 && whole < 1e9))
             return imp_bad(im, "scale %g", whole);
-        if (ir_is_const(imp_dim(x, a), &d)) /* in f32, as the library op and engines count */
-            dims[a] = (double)d * whole < 1e12 ? ir_const(im->ctx, (int64_t)((float)d * (float)whole)) : NULL;
-        else if (whole == (double)(int64_t)whole)
+        if (ir_is_const(imp_dim(x, a), &d)) {
+            double size = precise ? (double)d * whole : (double)((float)d * (float)whole);
+            dims[a] = size < 1e12 ? ir_const(im->ctx, (int64_t)size) : NULL;
+        } else if (whole == (double)(int64_t)whole)
             dims[a] = ir_mulc(im->ctx, imp_dim(x, a), (int64_t)whole);
         else
             dims[a] = NULL;

@@ -483,7 +483,7 @@ bool onnx_op_resize(struct imp *im)
         for (int k = 0; k < n; k++)
             dims[axes[k]] = wanted[k];
     } else if (m == n && stretch) {
-        if (!imp_scaled_dims(im, x, values, n, axes, dims))
+        if (!imp_scaled_dims(im, x, values, false, n, axes, dims))
             return false;
     }
     if (!imp_resizes_something(im, x, dims))
@@ -521,7 +521,7 @@ bool onnx_op_upsample(struct imp *im)
         axes[k] = k;
     if (n >= 0 && n != imp_rank(x))
         return imp_bad(im, "%d scales for %d axes", n, imp_rank(x));
-    if (n >= 0 && !imp_scaled_dims(im, x, values, n, axes, dims))
+    if (n >= 0 && !imp_scaled_dims(im, x, values, false, n, axes, dims))
         return false;
     ir_type t = imp_fresh_type(im, imp_dtype(x), imp_rank(x), dims);
     return imp_lib_node(im, "upsample", 1, &t, NULL);

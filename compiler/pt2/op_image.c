@@ -34,11 +34,11 @@ static struct ir_value *resized(struct pt2 *p, struct ir_value *x, struct ir_val
     return imp_resizes_something(p->im, x, sizes) ? imp_lib_value(p->im, "resize", 4, in, type, n, words) : NULL;
 }
 
-static struct ir_value *scales_of(struct pt2 *p, enum tcc_dtype d, int64_t n, const double *scales)
+static struct ir_value *scales_of(struct pt2 *p, int64_t n, const double *scales)
 {
-    struct ir_tensor *t = ir_tensor_new(d, 1, &n);
+    struct ir_tensor *t = ir_tensor_new(TCC_F64, 1, &n);
     for (int64_t k = 0; t && k < n; k++)
-        tcc_store_f64(d, (char *)(uintptr_t)ir_tensor_at(t, k), scales[k]);
+        tcc_store_f64(TCC_F64, (char *)(uintptr_t)ir_tensor_at(t, k), scales[k]);
     return imp_const(p->im, t);
 }
 
@@ -52,7 +52,8 @@ bool aten_upsample(struct pt2 *p)
     ir_expr sizes[TCC_MAX_RANK];
     bool aligned = pt2_b(p, "align_corners", false);
     bool nearest = arg == NEAREST || arg == NEAREST_EXACT; /* whose coordinates are f32 in PyTorch always */
-    bool precise = x && imp_dtype(x) == TCC_F64 && !nearest;
+    bool bytes = x && imp_dtype(x) == TCC_U8 && !nearest;
+    bool precise = bytes || (x && imp_dtype(x) == TCC_F64 && !nearest);
     int n = x ? imp_rank(x) - 2 : 0, wanted = pt2_exprs(p, "output_size", 3, sizes + 2),
         scaled = given_scales(p, n, scales);
     if (!x || n < 1 || n > 3 || (wanted != n && scaled != n))
@@ -64,9 +65,9 @@ bool aten_upsample(struct pt2 *p)
         const int64_t axes[] = {0, 1, 2, 3, 4};
         double all[5] = {1, 1};
         for (int k = 0; k < n; k++)
-            all[k + 2] = precise ? scales[k] : (double)(float)scales[k];
-        by = scales_of(p, precise ? TCC_F64 : TCC_F32, n + 2, all);
-        if (!imp_scaled_dims(im, x, all, n + 2, axes, sizes))
+            all[k + 2] = scales[k];
+        by = scales_of(p, n + 2, all);
+        if (!imp_scaled_dims(im, x, all, true, n + 2, axes, sizes))
             return false;
     } else {
         for (int k = 0; wanted != n && k < n; k++) {
@@ -82,10 +83,13 @@ bool aten_upsample(struct pt2 *p)
     }
     const char *where = arg == NEAREST ? "asymmetric" : aligned ? "align_corners" : "half_pixel";
     const struct ir_attr words[] = {
-        imp_user_text(im, "mode", modes[arg]), imp_user_text(im, "coordinate_transformation_mode", where),
+        imp_user_text(im, "mode", modes[arg]),
+        imp_user_text(im, "coordinate_transformation_mode", where),
         imp_user_text(im, "nearest_mode", arg == NEAREST_EXACT ? "round_prefer_ceil" : "floor"),
-        imp_user_num(im, "cubic_coeff_a", -0.75f), imp_user_int(im, "precise", precise)};
-    return pt2_out(p, 0, resized(p, x, by, sizes, 5, words));
+        imp_user_num(im, "cubic_coeff_a", -0.75f),
+        imp_user_int(im, "precise", precise),
+        imp_user_int(im, "fixed_point", bytes)};
+    return pt2_out(p, 0, resized(p, x, by, sizes, 6, words));
 }
 
 /* -- _upsample_*_aa, and (BACKWARD) their gradients: each result is a weighted mean of the elements below a filter that
@@ -166,13 +170,17 @@ bool aten_upsample_aa(struct pt2 *p)
     bool back = arg & BACKWARD, aligned = pt2_b(p, "align_corners", false), known = true;
     struct ir_value *x = pt2_need(p, back ? "grad_output" : pt2_given(p, "input") ? "input" : "self");
     ir_expr in[4], out[4];
-    double scales[3], step[2];
+    double scales[3] = {0}, step[2];
     int64_t from[2], to[2];
     int wanted = pt2_exprs(p, "output_size", 2, out + 2), scaled = given_scales(p, 2, scales);
     if (!x || imp_rank(x) != 4 || (wanted != 2 && scaled != 2) || (back && pt2_exprs(p, "input_size", 4, in) != 4))
         return false;
-    if (!imp_is_float(x))
-        return imp_unsupported(im, "integers");
+    bool bytes = imp_dtype(x) == TCC_U8;
+    if (!imp_is_float(x) && !bytes)
+        return imp_unsupported(im, "integers but uint8");
+    if (bytes && (aligned || (arg & AA_FILTER) > 1))
+        return imp_unsupported(im, "uint8 with %s: cast to float32, and round the result",
+                               aligned ? "align_corners" : "this filter");
     for (int k = 0; k < 4 && !back; k++)
         in[k] = imp_dim(x, k);
     for (int k = 0; k < 2; k++) {
@@ -190,18 +198,24 @@ bool aten_upsample_aa(struct pt2 *p)
                       : scaled == 2 ? 1 / scales[k]
                                     : (double)from[k] / (double)to[k];
     }
-    if (known)
+    if (known && !bytes)
         return pt2_out(p, 0, resample(p, x, arg, from, to, step));
-    if (back || aligned || wanted != 2 || (arg & AA_FILTER) > 1)
+    if (back || aligned || (arg & AA_FILTER) > 1)
         return imp_open_size(im, imp_dim(x, 2), imp_dim(x, imp_rank(x) - 1),
                              "sizes known only at run time, or of more than %d elements together", LARGEST_MATRIX);
+    const int64_t axes[] = {0, 1, 2, 3};
+    const double all[] = {1, 1, scales[0], scales[1]};
+    struct ir_value *by = scaled == 2 ? scales_of(p, 4, all) : NULL;
     out[0] = in[0];
     out[1] = in[1];
-    const struct ir_attr words[] = {imp_user_text(im, "mode", modes[arg]),
-                                    imp_user_text(im, "coordinate_transformation_mode", "half_pixel"),
-                                    imp_user_int(im, "antialias", 1), imp_user_int(im, "exclude_outside", 1),
-                                    imp_user_num(im, "cubic_coeff_a", -0.5f)};
-    return pt2_out(p, 0, resized(p, x, NULL, out, 5, words));
+    if (by && !imp_scaled_dims(im, x, all, true, 4, axes, out))
+        return false;
+    const struct ir_attr words[] = {
+        imp_user_text(im, "mode", modes[arg]),    imp_user_text(im, "coordinate_transformation_mode", "half_pixel"),
+        imp_user_int(im, "antialias", 1),         imp_user_int(im, "exclude_outside", 1),
+        imp_user_num(im, "cubic_coeff_a", -0.5f), imp_user_int(im, "precise", bytes),
+        imp_user_int(im, "fixed_point", bytes)};
+    return pt2_out(p, 0, resized(p, x, by, out, 7, words));
 }
 
 /* grid_sampler_2d, grid_sampler_3d (input, grid, interpolation_mode, padding_mode, align_corners) */

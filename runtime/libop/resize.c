@@ -41,6 +41,7 @@ struct resize {
     bool antialias, exclude_outside;
     bool fractional; /* align_corners counts with length * scale, not rounded down */
     bool precise;    /* coordinates and scales in f64, as PyTorch's of f64 are */
+    bool fixed;      /* bytes are weighed in fixed point, as Pillow and PyTorch do: fixed_point() */
     double a, extrapolation, scales[TCC_MAX_RANK];
     float roi[2 * TCC_MAX_RANK];
     int64_t sizes[TCC_MAX_RANK];
@@ -56,12 +57,12 @@ static int find_name(const char *const *names, int n, const char *name)
     return -1;
 }
 
-/* The size of an axis of n elements, n times the scale in f32; -1 after a report. */
-static int64_t scaled_size(struct tcc_lib_call *call, double scale, int64_t n, int axis)
+/* The size of an axis of n elements, n times the scale, in f32 where the scale is of that type; -1 after a report. */
+static int64_t scaled_size(struct tcc_lib_call *call, double scale, int dtype, int64_t n, int axis)
 {
-    float size = (float)scale * (float)n;
+    double size = dtype == TCC_F64 ? scale * (double)n : (double)((float)scale * (float)n);
 
-    if (!(scale > 0) || !(size <= 0x1p40F))
+    if (!(scale > 0) || !(size <= 0x1p40))
         return LIB_FAIL(call, "scale %g of axis %d is not possible", scale, axis), -1;
     return (int64_t)size;
 }
@@ -98,7 +99,7 @@ static int find_sizes(struct tcc_lib_call *call, int at_scales, int at_sizes, in
 
         if (scales) {
             r->scales[i] = in_precision(r, lib_get(scales, k));
-            if ((r->sizes[i] = scaled_size(call, r->scales[i], dims[i], i)) < 0)
+            if ((r->sizes[i] = scaled_size(call, lib_get(scales, k), scales->dtype, dims[i], i)) < 0)
                 return TCC_EINPUT;
             continue;
         }
@@ -225,6 +226,44 @@ static int64_t clamp(int64_t v, int64_t lo, int64_t hi)
     return v < lo ? lo : v > hi ? hi : v;
 }
 
+/* Where the n taps of an element begin that lies at x; their weights in w. */
+static int64_t find_taps(const struct resize *r, int axis, int64_t length, double x, int64_t n, double *w)
+{
+    double ratio = x - floor(x), sum = 0;
+    int64_t first = clamp((int64_t)ceil(x) - n / 2, -(n / 2), length + n / 2 - n);
+
+    weigh(r, ratio == 0 ? 1 : ratio, r->scales[axis], n, w);
+    for (int64_t k = 0; r->exclude_outside && k < n; k++) {
+        w[k] = first + k < 0 || first + k >= length ? 0 : w[k];
+        sum += w[k];
+    }
+    for (int64_t k = 0; r->exclude_outside && k < n; k++)
+        w[k] /= sum;
+    for (int64_t k = 0; r->fixed && k < n; k++) { /* an edge that taps repeat has one weight, since it is rounded */
+        double more = w[k];
+
+        w[k] = 0;
+        w[clamp(first + k, 0, length - 1) - first] += more;
+    }
+    return first;
+}
+
+/* In how many parts of 1 an axis's weights are counted in fixed point: they are 16-bit numbers, so the largest decides
+ * (Pillow's Resample.c, PyTorch's UpSampleKernel.cpp). */
+static double fixed_point(const struct resize *r, int axis, int rank, int64_t length, int64_t n, double *w)
+{
+    double most = 0, parts = 1;
+
+    for (int64_t o = 0; o < r->sizes[axis]; o++) {
+        find_taps(r, axis, length, source_coordinate(r, axis, rank, length, o), n, w);
+        for (int64_t k = 0; k < n; k++)
+            most = fmax(most, w[k]);
+    }
+    while (parts < 0x1p22 && 0.5 + most * parts * 2 < 0x1p15)
+        parts *= 2;
+    return parts;
+}
+
 /* One axis: from[outer][length][inner] to to[outer][size][inner]. `w` has room for the taps. A weight of 0 times an
  * infinity is NaN, as ONNX's reference and engines have it; where taps are picked or left out there is no such product.
  */
@@ -232,20 +271,16 @@ static void resize_axis(const struct resize *r, int axis, int rank, int64_t oute
                         const double *from, double *to, double *w)
 {
     int64_t size = r->sizes[axis], n = tap_count(r, r->scales[axis]);
-    bool picked = r->mode == NEAREST || r->antialias || r->exclude_outside;
+    bool picked = r->mode == NEAREST || r->antialias || r->exclude_outside || r->fixed;
+    double parts = r->fixed ? fixed_point(r, axis, rank, length, n, w) : 1;
 
     for (int64_t o = 0; o < size; o++) {
-        double x = source_coordinate(r, axis, rank, length, o), ratio = x - floor(x), sum = 0;
+        double x = source_coordinate(r, axis, rank, length, o);
         bool outside = r->coordinates == TF_CROP && (x < 0 || x > (double)(length - 1));
-        int64_t first = clamp((int64_t)ceil(x) - n / 2, -(n / 2), length + n / 2 - n);
+        int64_t first = find_taps(r, axis, length, x, n, w);
 
-        weigh(r, ratio == 0 ? 1 : ratio, r->scales[axis], n, w);
-        for (int64_t k = 0; r->exclude_outside && k < n; k++) {
-            w[k] = first + k < 0 || first + k >= length ? 0 : w[k];
-            sum += w[k];
-        }
-        for (int64_t k = 0; r->exclude_outside && k < n; k++)
-            w[k] /= sum;
+        for (int64_t k = 0; r->fixed && k < n; k++)
+            w[k] = round(w[k] * parts) / parts;
         for (int64_t b = 0; b < outer; b++) {
             double *y = to + (b * size + o) * inner;
 
@@ -257,6 +292,8 @@ static void resize_axis(const struct resize *r, int axis, int rank, int64_t oute
                 for (int64_t i = 0; (w[k] != 0 || !picked) && i < inner; i++)
                     y[i] += w[k] * p[i];
             }
+            for (int64_t i = 0; r->fixed && i < inner; i++)
+                y[i] = fmin(fmax(floor(y[i] + 0.5), 0), 255);
         }
     }
 }
@@ -282,6 +319,9 @@ static int read_attrs(struct tcc_lib_call *call, struct resize *r, bool upsample
     r->exclude_outside = lib_int(call, "exclude_outside", 0) != 0;
     r->fractional = lib_int(call, "fractional_length", 0) != 0;
     r->precise = lib_int(call, "precise", 0) != 0;
+    r->fixed = lib_int(call, "fixed_point", 0) != 0;
+    if (r->fixed && r->mode == NEAREST)
+        return LIB_FAIL(call, "fixed_point is for linear and cubic");
     if (r->precise && r->coordinates != ALIGN_CORNERS && r->coordinates != HALF_PIXEL)
         return LIB_FAIL(call, "precise coordinates are half_pixel or align_corners");
     r->a = lib_float(call, "cubic_coeff_a", -0.75);
@@ -336,11 +376,11 @@ static void store(const double *from, void *to, int dtype, int64_t n)
         lib_put(to, dtype, i, whole ? fmin(fmax(nearbyint(from[i]), lo), hi) : from[i]);
 }
 
-/* Whether nothing happens along an axis. A filter against aliasing leaves axes alone whose size stays, as engines
- * do. */
+/* Whether nothing happens along an axis. A filter against aliasing, and fixed point, leave axes alone whose size stays,
+ * as engines do. */
 static bool is_identity(const struct resize *r, int axis, int rank, int64_t length)
 {
-    if (r->antialias && r->mode != NEAREST && r->coordinates != TF_CROP && r->sizes[axis] == length)
+    if (((r->antialias && r->mode != NEAREST && r->coordinates != TF_CROP) || r->fixed) && r->sizes[axis] == length)
         return true;
     return r->sizes[axis] == length && r->scales[axis] == 1 && r->roi[axis] == 0 && r->roi[axis + rank] == 1;
 }
@@ -352,7 +392,8 @@ static int interpolate(struct tcc_lib_call *call, const struct tcc_tensor *x, co
     void *out;
 
     memcpy(dims, x->dims, sizeof dims);
-    for (int i = 0; i < x->rank; i++) {
+    for (int k = 0; k < x->rank; k++) {
+        int i = r->fixed ? x->rank - 1 - k : k; /* rounded after each axis: Pillow takes the last one first */
         int64_t t = tap_count(r, r->scales[i]);
 
         dims[i] = r->sizes[i];
@@ -377,7 +418,8 @@ static int interpolate(struct tcc_lib_call *call, const struct tcc_tensor *x, co
     memcpy(dims, x->dims, sizeof dims);
     for (int64_t i = 0; i < n; i++)
         from[i] = lib_get(x, i);
-    for (int i = 0; i < x->rank; i++) {
+    for (int k = 0; k < x->rank; k++) {
+        int i = r->fixed ? x->rank - 1 - k : k;
         double *swap = from;
 
         if (is_identity(r, i, x->rank, dims[i]))
@@ -425,7 +467,7 @@ int tccrt_lib_upsample(struct tcc_lib_call *call)
             return LIB_FAIL(call, "scales must have %d values", x->rank);
         for (int i = 0; i < x->rank; i++) {
             r.scales[i] = (double)(float)scales->floats[i];
-            if ((r.sizes[i] = scaled_size(call, r.scales[i], x->dims[i], i)) < 0)
+            if ((r.sizes[i] = scaled_size(call, r.scales[i], TCC_F32, x->dims[i], i)) < 0)
                 return TCC_EINPUT;
         }
     }

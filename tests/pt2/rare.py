@@ -219,5 +219,24 @@ case("diff_of_none", lambda x, i: (torch.diff(x, 0), torch.diff(i, 0, prepend=i)
 case("matrix_exp_f16", lambda x: torch.matrix_exp(x) + torch.linalg.matrix_exp(x * 0.5), t(2, 3, 3, dtype=F16, lo=-0.5, hi=0.5))
 
 
+def bytes_resized(x, sizes=((7, 9), (3, 4), (11, 2), (5, 7)), scales=((1.7, 0.6), 0.37)):
+    """Bytes in fixed point: both filters, larger and smaller, with the corners aligned, and against aliasing."""
+    for mode in ("bilinear", "bicubic"):
+        yield from (F.interpolate(x, size=size, mode=mode, antialias=aa) for size in sizes for aa in (False, True))
+        yield F.interpolate(x, size=sizes[0], mode=mode, align_corners=True)
+        yield from (F.interpolate(x, scale_factor=s, mode=mode, antialias=aa) for s in scales for aa in (False, True))
+
+
+WHOLE = dict(edit=lambda graph: None)   # not decomposed: PyTorch's core programs of these are off its own operators by one in places
+for channels in (1, 3, 5):               # PyTorch's vectors take up to four
+    case(f"interpolate_bytes_{channels}", lambda x: list(bytes_resized(x)), idx(2, channels, 5, 7, n=256, dtype=U8), **WHOLE)
+case("interpolate_bytes_ends", lambda x: list(bytes_resized(x, ((8, 8), (5, 3)))), idx(1, 3, 16, 16, n=2, dtype=U8) * 255, **WHOLE)
+case("interpolate_bytes_line", lambda x, y: [*bytes_resized(x, ((1, 1), (3, 2)), ()), *bytes_resized(y, ((3, 2), (1, 4)), ())], idx(1, 2, 1, 7, n=256, dtype=U8), idx(1, 2, 9, 1, n=256, dtype=U8), **WHOLE)
+case("interpolate_bytes_open", lambda x: [F.interpolate(x, size=(4, 9), mode=mode, antialias=aa) for mode in ("bilinear", "bicubic") for aa in (False, True)], idx(1, 2, 8, 6, n=256, dtype=U8), dynamic=({2: "h", 3: "w"},), **WHOLE)
+# Sizes that are counted otherwise in float32: 45 x 1.4 is 62.99999999999999, 25 x 1.16 is 28.999999999999996.
+case("interpolate_counted", lambda x, y: [F.interpolate(z, scale_factor=s, mode=mode) for z in (x, x.double(), y) for s in (1.4, 2.6, 2.12) for mode in ("nearest", "linear")], t(1, 1, 45), t(1, 2, 25))
+case("interpolate_counted_open", lambda x: F.interpolate(x, scale_factor=1.4, mode="bilinear", antialias=True), t(1, 1, 45, 25), dynamic=({2: "h", 3: "w"},))
+
+
 if __name__ == "__main__":
     sys.exit(main())

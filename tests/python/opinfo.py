@@ -40,9 +40,9 @@ DTYPES = {"b": torch.bool, "u8": torch.uint8, "i8": torch.int8, "i16": torch.int
           "c64": torch.complex64, "c128": torch.complex128}
 WIDER = {torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.float32: torch.float64, torch.complex64: torch.complex128, torch.complex32: torch.complex128}
 BOUND = {torch.float16: 4e-3, torch.bfloat16: 2e-2, torch.complex32: 4e-3, torch.float32: 1e-5, torch.complex64: 1e-5, torch.float64: 1e-9, torch.complex128: 1e-9}
-# Which of equal elements' places is given, PyTorch leaves open; it gives any number at poles of polygamma() of whole numbers; values of bytes between others it rounds once an axis.
+# Which of equal elements' places is given, PyTorch leaves open; it gives any number at poles of polygamma() of whole numbers.
 PLACES_OPEN = re.compile(r"kthvalue|topk|^mode$|^(nan)?median$|^sort$|cummax|cummin")
-LEFT_OPEN = {"polygamma": lambda dtype: not dtype.is_floating_point, "nn.functional.interpolate": lambda dtype: dtype == torch.uint8, "nn.functional.upsample_bilinear": lambda dtype: dtype == torch.uint8,
+LEFT_OPEN = {"polygamma": lambda dtype: not dtype.is_floating_point,
              "nn.functional.soft_margin_loss": lambda dtype: dtype in (torch.float16, torch.bfloat16)}      # that is infinite where exp(x) is
 MOST = 4000                                   # elements of a call's operands
 RANDOM = re.compile(r"exponential|log_normal|cauchy|geometric|normal$|normal_|uniform|multinomial|rand|bernoulli|dropout|rrelu|empty|^item$")
