@@ -32,8 +32,8 @@ bool aten_logit(struct pt2 *p)
 {
     struct ir_value *x = pt2_wide_float(p, pt2_need(p, "self"));
     double eps = pt2_f(p, "eps", -1);
-    if (eps >= 0)
-        x = imp_with(p->im, IR_min, imp_with(p->im, IR_max, x, eps), 1 - eps);
+    if (eps >= 0) /* above 0.5, too, where the ends change places */
+        x = imp_formula_n(p->im, "select(lt(x, a), a, min(x, b))", IMP_NUMBERS(eps, 1 - eps), x);
     return pt2_out(p, 0, imp_formula(p->im, "log(x / (1 - x))", x));
 }
 

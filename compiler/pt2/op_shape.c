@@ -234,7 +234,7 @@ bool aten_permute(struct pt2 *p)
     return pt2_out(p, 0, imp_transpose(p->im, x, perm));
 }
 
-/* transpose.int, swapaxes, t (arg 1), numpy_T and mT (arg 2: the last two) */
+/* transpose.int, swapaxes; of the last two axes (arg 1: t, numpy_T, mT), conjugated (arg 2: mH, adjoint) */
 bool aten_transpose(struct pt2 *p)
 {
     struct ir_value *x = pt2_need(p, "self");
@@ -249,7 +249,9 @@ bool aten_transpose(struct pt2 *p)
         return false;
     for (int k = 0; k < rank; k++)
         perm[k] = k == a ? b : k == b ? a : k;
-    return pt2_out(p, 0, rank < 2 ? x : imp_transpose(p->im, x, perm));
+    x = rank < 2 ? x : imp_transpose(p->im, x, perm);
+    bool conjugated = p->row->arg == 2 && p->part[0] == PT2_IMAGINARY; /* mH, adjoint */
+    return pt2_out(p, 0, x && conjugated ? imp_un(p->im, IR_neg, x) : x);
 }
 
 bool aten_movedim(struct pt2 *p)

@@ -114,12 +114,24 @@ static struct ir_value *bound(struct pt2 *p, const char *name, const struct ir_v
     return v ? imp_cast(p->im, v, imp_dtype(x)) : NULL;
 }
 
+/* x; with `hermitian` the symmetric matrix that its lower half tells of, which is all that PyTorch reads then. */
+static struct ir_value *by_lower_half(struct pt2 *p, struct ir_value *x)
+{
+    int64_t perm[TCC_MAX_RANK];
+    if (!pt2_b(p, "hermitian", false) || !x)
+        return x;
+    int rank = imp_rank(x);
+    for (int k = 0; k < rank; k++)
+        perm[k] = k < rank - 2 ? k : 2 * rank - 3 - k;
+    struct ir_value *lower = imp_band(p->im, IR_le, x->type->dim + rank - 2, imp_int(p->im, TCC_I64, 0));
+    return lower ? imp_select(p->im, lower, x, imp_transpose(p->im, x, perm)) : NULL;
+}
+
 /* linalg_pinv(self, atol, rtol, hermitian); pinverse(self, rcond), linalg_pinv(self, rcond, hermitian), arg 1 */
 bool aten_pinv(struct pt2 *p)
 {
     int arg = p->row->arg;
-    struct ir_value *x = mat_operand(p, "self");
-    pt2_ignore(p, "hermitian"); /* then it has the same singular values */
+    struct ir_value *x = by_lower_half(p, mat_operand(p, "self"));
     if (!x)
         return false;
     struct ir_value *least = arg ? NULL : bound(p, "atol", x), *rate = bound(p, arg ? "rcond" : "rtol", x);
@@ -136,8 +148,8 @@ bool aten_matrix_rank(struct pt2 *p)
 {
     int arg = p->row->arg;
     struct imp *im = p->im;
-    struct ir_value *x = mat_operand(p, pt2_given(p, "input") ? "input" : "self"), *s = pt2_singular_values(p, x);
-    pt2_ignore(p, "hermitian");
+    struct ir_value *x = by_lower_half(p, mat_operand(p, pt2_given(p, "input") ? "input" : "self")),
+                    *s = pt2_singular_values(p, x);
     if (!s)
         return false;
     int axis = imp_rank(s) - 1;

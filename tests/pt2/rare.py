@@ -236,6 +236,12 @@ case("interpolate_bytes_open", lambda x: [F.interpolate(x, size=(4, 9), mode=mod
 # Sizes that are counted otherwise in float32: 45 x 1.4 is 62.99999999999999, 25 x 1.16 is 28.999999999999996.
 case("interpolate_counted", lambda x, y: [F.interpolate(z, scale_factor=s, mode=mode) for z in (x, x.double(), y) for s in (1.4, 2.6, 2.12) for mode in ("nearest", "linear")], t(1, 1, 45), t(1, 2, 25))
 case("interpolate_counted_open", lambda x: F.interpolate(x, scale_factor=1.4, mode="bilinear", antialias=True), t(1, 1, 45, 25), dynamic=({2: "h", 3: "w"},))
+hermitian = lambda x: (x.mH, x[0].H, x.adjoint(), x.mT, x[0].T, x.mH @ x, x.mH.conj(), x.mH.imag)
+case("hermitian", lambda x: [torch.view_as_real(v.resolve_conj()) if v.is_complex() else v for v in hermitian(torch.view_as_complex(x))], t(2, 3, 4, 2))
+halves = lambda x: [f(x, hermitian=True) for f in (torch.linalg.pinv, torch.linalg.matrix_rank)] + [torch.linalg.pinv(x, atol=0.1, rtol=0.1, hermitian=True)]
+case("pinv_lower_half", lambda x, y: halves(x) + halves(y), t(2, 4, 4, dtype=F64), torch.ones(3, 3, dtype=F64).triu(), tol="1e-9 1e-9")
+case("logit_wide", lambda x, i, h: (torch.logit(x, 0.6), torch.logit(x, 0.5), torch.logit(x, 0.2), torch.logit(i, 0.6), torch.logit(h, 0.7)), torch.tensor([0.1, 0.5, 0.6, 0.61, 0.9, NAN, INF]), torch.tensor([0, 1]), t(5, dtype=F16, lo=0, hi=1))
+case("hermitian_real", lambda x, i: [*(x.mH, x[0].H, x.adjoint()), *(i.mH, i.adjoint())], t(2, 3, 4), t(2, 3, 4, dtype=I64))
 
 
 if __name__ == "__main__":
