@@ -91,15 +91,17 @@ bool imp_build_row(struct imp *im, const struct imp_row *row)
 /* What to do at the source about an operator that a converter has left; NULL: not known. */
 static const char *left_words(struct imp *im, const char *domain, const char *op)
 {
-    static const struct imp_saying left[] = {
-#define LEFT(patterns, words) {patterns, words},
+    static const struct {
+        const char *domain;
+        struct imp_saying saying;
+    } left[] = {
+#define LEFT(domain, patterns, words) {domain, {patterns, words}},
 #include "compiler/onnx/left.def"
     };
-#define LEFT_OF(of, words) \
-    if (!strcmp(domain, of)) \
-        return words;
-#include "compiler/onnx/left.def"
-    return !*domain || !strcmp(domain, TF) ? imp_said_of(im, sizeof left / sizeof *left, left, op) : NULL;
+    const char *said = NULL, *of = strcmp(domain, TF) ? domain : "";
+    for (size_t k = 0; !said && k < sizeof left / sizeof *left; k++)
+        said = strcmp(of, left[k].domain) ? NULL : imp_said_of(im, 1, &left[k].saying, op);
+    return said;
 }
 
 static int opset_of(struct imp *im, const char *domain)

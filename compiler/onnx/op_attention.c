@@ -141,10 +141,44 @@ static struct ir_value *positions_of(struct imp *im, struct ir_value *ids, ir_ex
     return first ? imp_bin(im, IR_add, imp_iota(im, 2, dims, 1, TCC_I64), first) : NULL;
 }
 
-/* argument 1: ONNX Runtime's, whose positions stand in front of the caches, and say how many heads there are. */
+/* MRotaryEmbedding's angles [b, 1, s, d]: each column's are those of one of three positions (time, height, width) of
+ * [3, b, s]. mrope_layout 0: in three sections of columns; 1: by turns, as far as height and width go. */
+static struct ir_value *mixed_angles(struct imp *im, struct ir_value *cache, struct ir_value *positions)
+{
+    int n;
+    const int64_t *section = imp_ints(im, "mrope_section", &n);
+    ir_expr dims[2];
+    if (imp_i(im, "is_packed_batching", 0) || imp_f(im, "scale", 1) != 1)
+        return imp_unsupported(im, "is_packed_batching, or a scale"), NULL;
+    if (n != 3 || !positions || imp_rank(positions) != 3 || !ir_is_value(imp_dim(positions, 0), 3))
+        return imp_bad(im, "position_ids[3, b, s] and three sections are expected"), NULL;
+    int64_t columns = section[0] + section[1] + section[2];
+    bool turns = imp_i(im, "mrope_layout", 0);
+    struct ir_tensor *t = ir_tensor_new(TCC_I64, 1, &columns);
+    int64_t *of = t ? (int64_t *)(uintptr_t)t->data : NULL;
+    for (int64_t k = 0; of && k < columns; k++)
+        of[k] =
+            turns ? (k % 3 && k < 3 * section[k % 3] ? k % 3 : 0) : (k >= section[0]) + (k >= section[0] + section[1]);
+    if (!imp_assume(im, IR_EQ, imp_dim(cache, 1), ir_const(im->ctx, columns), "the caches' columns and mrope_section"))
+        return NULL;
+    dims[0] = imp_dim(positions, 1);
+    dims[1] = imp_dim(positions, 2);
+    struct ir_value *stream = imp_const(im, t), *angles = NULL;
+    for (int64_t k = 0; stream && k < 3; k++) {
+        struct ir_value *at = imp_slice1(im, positions, 0, ir_const(im->ctx, k), ir_const(im->ctx, 1));
+        struct ir_value *one = imp_angles(im, cache, imp_reshape(im, at, 2, dims));
+        angles = angles ? imp_select(im, imp_with(im, IR_eq, stream, (double)k), one, angles) : one;
+        if (!angles)
+            return NULL;
+    }
+    return angles;
+}
+
+/* argument 1: ONNX Runtime's, whose positions stand in front of the caches, and say how many heads there are; 2: its
+ * MRotaryEmbedding. */
 bool onnx_op_rotary(struct imp *im)
 {
-    int own = im->row->arg;
+    int own = im->row->arg > 0, mixed = im->row->arg == 2;
     struct ir_value *x = imp_tensor(im, 0), *cosine = imp_in(im, 1 + own), *sine = imp_in(im, 2 + own),
                     *positions = imp_in(im, own ? 1 : 3);
     int64_t heads = imp_i(im, "num_heads", 0), size, hidden;
@@ -159,10 +193,10 @@ bool onnx_op_rotary(struct imp *im)
         heads = hidden / (2 * size);
     }
     x = imp_split_heads(im, x, heads);
-    if (own && x && !(positions = positions_of(im, positions, imp_dim(x, 2))))
+    if (own && !mixed && x && !(positions = positions_of(im, positions, imp_dim(x, 2))))
         return false;
-    cosine = imp_angles(im, cosine, positions);
-    sine = imp_angles(im, sine, positions);
+    cosine = mixed ? mixed_angles(im, cosine, positions) : imp_angles(im, cosine, positions);
+    sine = mixed ? mixed_angles(im, sine, positions) : imp_angles(im, sine, positions);
     x = imp_rotate(im, x, cosine, sine, imp_turned(im), imp_i(im, "interleaved", 0));
     return x && imp_out(im, 0, flat ? imp_join_heads(im, x) : x);
 }
@@ -203,18 +237,21 @@ bool onnx_op_causal_conv(struct imp *im)
     int64_t k, channels;
     if (!w)
         return false;
+    if (imp_i(im, "state_window", 0) || imp_i(im, "channels_last", 0) || imp_i(im, "ndim", 1) != 1)
+        return imp_unsupported(im, "state_window, channels_last, and more than one spatial axis");
     if (imp_rank(x) != 3 || imp_rank(w) != 3)
         return imp_bad(im, "x[b, c, n] and w[c, 1, k] are expected");
     if (!ir_is_const(imp_dim(w, 2), &k) || !ir_is_const(imp_dim(w, 0), &channels))
         return imp_open_size(im, imp_dim(w, 0), imp_dim(w, 2), "w[c, 1, k] whose size is known only at run time");
     const char *activation = imp_s(im, "activation", "none");
-    ir_expr zero = ir_const(im->ctx, 0), front = ir_const(im->ctx, k - 1);
+    int64_t dilation = imp_i(im, "dilation", 1);
+    ir_expr zero = ir_const(im->ctx, 0), front = ir_const(im->ctx, (k - 1) * dilation);
     ir_expr before[3] = {zero, zero, front}, after[3] = {zero, zero, zero};
     struct ir_value *joined[2] = {past, x};
     struct ir_value *padded = past ? imp_concat(im, 2, joined, 2) : imp_pad(im, x, NULL, before, after, "constant");
     if (!padded)
         return false;
-    struct imp_window window = {1, {k}, {1}, {1}, {NULL}, {zero}, {zero}};
+    struct imp_window window = {1, {k}, {1}, {dilation}, {NULL}, {zero}, {zero}};
     struct ir_value *y = imp_convolve(im, &window, padded, w, bias, channels, imp_dtype(x));
     if (strcmp(activation, "none") && strcmp(activation, "silu") && strcmp(activation, "swish"))
         return imp_bad(im, "activation '%s'", activation);
@@ -321,6 +358,8 @@ bool onnx_op_linear_attention(struct imp *im)
                     *past = imp_in(im, 3);
     struct ir_value *decay = imp_in(im, 4), *beta = imp_in(im, 5);
     const char *rule = imp_s(im, "update_rule", "gated_delta");
+    if (imp_i(im, "state_window", 0))
+        return imp_unsupported(im, "state_window: the state of each of the last tokens");
     struct linear l = {.gated = strstr(rule, "gated"), .delta = strstr(rule, "delta")};
     if (!v)
         return false;

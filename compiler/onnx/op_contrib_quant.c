@@ -260,6 +260,13 @@ static struct ir_value *packed_product(struct imp *im, const struct blocks *give
     return imp_cast(im, imp_reshape(im, y, rank, dims), imp_dtype(x));
 }
 
+bool onnx_op_matmul_integer16(struct imp *im)
+{
+    struct ir_value *a = imp_tensor(im, 0), *b = a ? imp_tensor(im, 1) : NULL;
+    a = b ? imp_cast(im, a, TCC_I32) : NULL;
+    return a && imp_out(im, 0, imp_matmul_nd(im, a, imp_cast(im, b, TCC_I32), TCC_I32));
+}
+
 bool onnx_op_matmul_nbits(struct imp *im)
 {
     struct ir_value *a = imp_tensor(im, 0), *w = a ? imp_tensor(im, 1) : NULL, *scale = w ? imp_tensor(im, 2) : NULL;
@@ -285,6 +292,45 @@ bool onnx_op_matmul_nbits(struct imp *im)
         y = w ? imp_matmul(im, a, imp_cast(im, w, imp_dtype(a)), false, true, imp_dtype(a)) : NULL;
     }
     return imp_out(im, 0, y && bias ? imp_bin(im, IR_add, y, bias) : y);
+}
+
+/* -- MatMulBnb4: weights [n, k] in bitsandbytes' four bits, codes of 16 numbers in units of a block's largest. Blocks
+ * run on from row to row; of a byte's two codes the upper one is first. */
+
+static const float bnb4_codes[2][16] = {
+    {0, 5.208333333e-03F, 0.66666667F, 1, 0.33333333F, 0.5F, 0.16666667F, 0.25F, -0.0F, -5.208333333e-03F, -0.66666667F,
+     -1, -0.33333333F, -0.5F, -0.16666667F, -0.25F},
+    {-1, -0.6961928009986877F, -0.5250730514526367F, -0.39491748809814453F, -0.28444138169288635F,
+     -0.18477343022823334F, -0.09105003625154495F, 0, 0.07958029955625534F, 0.16093020141124725F, 0.24611230194568634F,
+     0.33791524171829224F, 0.44070982933044434F, 0.5626170039176941F, 0.7229568362236023F, 1}}; /* FP4, NF4 */
+
+bool onnx_op_matmul_bnb4(struct imp *im)
+{
+    struct ir_value *a = imp_tensor(im, 0), *w = a ? imp_tensor(im, 1) : NULL, *most = w ? imp_tensor(im, 2) : NULL;
+    int64_t n = imp_i(im, "N", 0), k = imp_i(im, "K", 0), block = imp_i(im, "block_size", 0), codes = 16;
+    int64_t kind = imp_i(im, "quant_type", 0);
+    if (!most)
+        return false;
+    if (n < 1 || k < 1 || n > INT32_MAX || k > INT32_MAX || block < 2 || block > INT32_MAX || imp_dtype(w) != TCC_U8)
+        return imp_bad(im, "N, K, block_size and weights of u8 are expected");
+    if (!imp_i(im, "transB", 1))
+        return imp_unsupported(im, "transB 0");
+    struct ir_tensor *t = ir_tensor_new(TCC_F32, 1, &codes);
+    if (t)
+        memcpy((void *)(uintptr_t)t->data, bnb4_codes[kind], sizeof bnb4_codes[kind]);
+    ir_expr bytes = ir_const(im->ctx, (n * k + 1) / 2), one = ir_const(im->ctx, 1), column[2] = {bytes, one};
+    ir_expr all = ir_const(im->ctx, n * k), twice = ir_const(im->ctx, (n * k + 1) / 2 * 2),
+            dims[2] = {ir_const(im->ctx, n), ir_const(im->ctx, k)};
+    struct ir_value *table = imp_const(im, t), *part[2];
+    w = imp_reshape(im, w, 2, column);
+    part[0] = w ? imp_bin(im, IR_shr, w, imp_int(im, TCC_U8, 4)) : NULL;
+    part[1] = w ? imp_bin(im, IR_and, w, imp_int(im, TCC_U8, 15)) : NULL;
+    w = part[0] && part[1] ? imp_reshape(im, imp_concat(im, 2, part, 1), 1, &twice) : NULL;
+    w = w && table ? imp_gather_row(im, table, imp_cast(im, imp_slice1(im, w, 0, ir_const(im->ctx, 0), all), TCC_I64))
+                   : NULL;
+    most = w ? imp_repeat_blocks(im, imp_wide(im, most), 0, block, all) : NULL;
+    w = most ? imp_reshape(im, imp_bin(im, IR_mul, w, most), 2, dims) : NULL;
+    return w && imp_out(im, 0, imp_matmul(im, a, imp_cast(im, w, imp_dtype(a)), false, true, imp_dtype(a)));
 }
 
 /* -- GatherBlockQuantized */

@@ -103,9 +103,12 @@ bool onnx_op_scatter_nd(struct imp *im)
 /* Range: the count is known when all three are integers that can be followed; otherwise it is computed and bound. */
 bool onnx_op_range(struct imp *im)
 {
-    struct ir_value *start = imp_tensor(im, 0), *limit = start ? imp_tensor(im, 1) : NULL,
-                    *delta = limit ? imp_tensor(im, 2) : NULL;
-    return delta && imp_out(im, 0, imp_range(im, start, limit, delta));
+    struct ir_value *v[3] = {imp_tensor(im, 0)};
+    for (int k = 1; v[k - 1] && k < 3; k++) /* ONNX Runtime's has a step of 1 */
+        v[k] = k == 2 && !imp_in(im, k) ? imp_like(im, v[0], 1) : imp_tensor(im, k);
+    for (int k = 0; v[2] && k < 3; k++)
+        v[k] = imp_one(im, v[k]);
+    return v[2] && imp_out(im, 0, imp_range(im, v[0], v[1], v[2]));
 }
 
 /* The lower or upper triangle, the rest 0. */

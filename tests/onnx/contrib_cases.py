@@ -451,6 +451,47 @@ case("CDist", [f32(5, 6), f32(7, 6)], sym={0: "n 6", 1: "m 6"})
 case("CDist.euclidean", [f32(5, 6), f32(7, 6)], {"metric": "euclidean"}, const=[1])
 case("CDist.f64", [f32(5, 6).astype(np.float64), f32(7, 6).astype(np.float64)], {"metric": "euclidean"})
 
+# -- Gates and recurrences, as the genai builder writes them of hybrid decoders
+gate = f32(2, 5, 24)
+for act in ("silu", "swish", "sigmoid"):
+    both(f"GatedRMSNorm.{act}", [x, f32(8), gate], {"activation": act, "epsilon": 1e-6}, sym={0: "b s 24", 2: "b s 24"}, const=[1])
+case("GatedRMSNorm.whole", [x, f32(24), gate])
+both("GatedAdd", [x, gate, f32(2, 5, 1)], sym={0: "b s 24", 1: "b s 24", 2: "b s 1"})
+both("ScaledSiLU", [x], {"alpha": 1.5}, sym=seq)
+case("ScaledSiLU.given", [x, np.array(0.5, np.float32)])
+both("BranchwiseRMSNorm", [f32(2, 5, 3, 8), f32(3, 8)], sym={0: "b s 3 8"}, const=[1])
+case("BranchwiseRMSNorm.flat", [x, f32(24)], {"num_branches": 3, "epsilon": 1e-3}, sym=seq, const=[1])
+case("BranchwiseRMSNorm.shared", [x, f32(8)], {"num_branches": 3}, const=[1])
+case("BranchwiseRMSNorm.bare", [f32(2, 3, 8)])
+case("LinearAttentionGate", [f32(2, 5, 4, scale=4), f32(4), -np.abs(f32(4)), f32(2, 5, 4)], outs=(0, 1), sym={0: "b s 4", 3: "b s 4"}, const=[1, 2])
+case("LinearAttentionGate.decay", [f32(2, 5, 4), f32(4), -np.abs(f32(4))], const=[1, 2])
+for layout, section in ((0, [3, 2, 3]), (1, [4, 2, 2]), (1, [0, 2, 6]), (0, [8, 0, 0])):
+    places = rng.integers(0, 20, (3, 2, 5)).astype(np.int64)
+    angles = [np.cos(f32(20, 8)), np.sin(f32(20, 8))]
+    for name, more in {"": {}, "_pairs": {"interleaved": 1}}.items():
+        case(f"MRotaryEmbedding.{layout}_{section[0]}{name}", [f32(2, 5, 48), places, *angles], {"mrope_section": section, "mrope_layout": layout, "num_heads": 3, **more}, sym={0: "b s 48", 1: "3 b s"}, const=[2, 3])
+case("MRotaryEmbedding.heads", [f32(2, 3, 5, 16), places, *angles], {"mrope_section": [2, 3, 3]}, sym={0: "b 3 s 16", 1: "3 b s"}, const=[2, 3])
+case("MRotaryEmbedding.part", [f32(2, 5, 60), places, *angles], {"mrope_section": [2, 3, 3], "num_heads": 3, "rotary_embedding_dim": 16}, const=[2, 3])
+for name, more in {"": {}, ".silu": {"activation": "silu"}, ".wide": {"activation": "swish", "dilation": 2}}.items():
+    front = 3 * more.get("dilation", 1)
+    case(f"CausalConvWithState{name}", [f32(2, 6, 7), f32(6, 1, 4), f32(6), f32(2, 6, front)], more, outs=(0, 1), sym={0: "b 6 n", 3: f"b 6 {front}"}, const=[1, 2])
+case("CausalConvWithState.first", [f32(2, 6, 7), f32(6, 1, 4)], outs=(0, 1), const=[1])
+for rule in ("linear", "gated", "delta", "gated_delta"):
+    k = f32(2, 5, 8)
+    operands = [f32(2, 5, 16), k / np.sqrt((k.reshape(2, 5, 2, 4) ** 2).sum(-1).repeat(4, -1)), f32(2, 5, 6), f32(2, 2, 4, 3), -np.abs(f32(2, 5, 2)) if "gated" in rule else None, rng.random((2, 5, 2)).astype(np.float32) if "delta" in rule else None]
+    case(f"LinearAttention.{rule}", operands, {"q_num_heads": 4, "kv_num_heads": 2, "update_rule": rule}, outs=(0, 1), sym={k: "b s " + str(operands[k].shape[2]) for k in (0, 1, 2, 4, 5) if operands[k] is not None} | {3: "b 2 4 3"})
+case("LinearAttention.wide_decay", [f32(2, 5, 8), f32(2, 5, 8), f32(2, 5, 6), None, -np.abs(f32(2, 5, 8))], {"q_num_heads": 2, "kv_num_heads": 2, "update_rule": "gated", "scale": 0.5}, outs=(0, 1))
+
+# -- bitsandbytes' four bits; the older names of what ONNX has now
+for kind in (0, 1):
+    for n, k, block in ((6, 32, 16), (5, 24, 64), (3, 10, 16)):
+        case(f"MatMulBnb4.{kind}_{k}", [f32(2, 3, k), byte(-(-n * k // 2)), np.abs(f32(-(-n * k // block))) + 0.1], {"K": k, "N": n, "block_size": block, "quant_type": kind}, sym={0: f"b s {k}"}, const=[1, 2], runtime=k > 10)
+case("MatMulInteger16", [rng.integers(-99, 99, (2, 3, 4)).astype(np.int16), rng.integers(-99, 99, (4, 5)).astype(np.int16)], sym={0: "b s 4"})
+case("Range", [np.array(1.5, np.float32), np.array(7, np.float32), np.array(0.75, np.float32)])
+case("Range.one", [np.array([2], np.int64), np.array([6], np.int64)], outs=(0,))
+case("GatherND", [f32(3, 4, 5), np.array([[0, 1], [2, 3], [1, 0]], np.int64)], sym={0: "a b 5", 1: "n 2"})
+case("GatherND.whole", [f32(3, 4), np.array([[[0, 1]], [[2, 3]]], np.int32)])
+
 
 def build(name, op, operands, attrs, outs, sym, const, domain, results, loose):
     """loose: bytes become floats, so that they may differ by one."""

@@ -619,3 +619,103 @@ def GridSample(x, grid, mode="bilinear", padding_mode="zeros", align_corners=0):
     values = [h.make_tensor_value_info(n, 1, None) for n in ("x", "grid", "y")]
     model = h.make_model(h.make_graph([node], "g", values[:2], values[2:]), opset_imports=[h.make_opsetid("", 20)])
     return ReferenceEvaluator(model).run(None, {"x": x, "grid": grid})
+
+
+# -- Gates and recurrences
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def rms(x, epsilon):
+    return x / np.sqrt((x * x).mean(-1, keepdims=True) + epsilon)
+
+
+def ScaledSiLU(x, scale=None, alpha=1.0):
+    return [silu(wide(x) * (alpha if scale is None else float(scale.reshape(())))).astype(x.dtype)]
+
+
+def GatedAdd(x, y, gate):
+    return [(wide(x) + wide((wide(y) * wide(gate)).astype(x.dtype))).astype(x.dtype)]
+
+
+def GatedRMSNorm(x, scale, gate, activation="silu", epsilon=1e-5):
+    y = (rms(wide(x).reshape(*x.shape[:-1], -1, scale.size), epsilon) * wide(scale)).reshape(x.shape)
+    return [(y * (sigmoid(wide(gate)) if activation == "sigmoid" else silu(wide(gate)))).astype(x.dtype)]
+
+
+def BranchwiseRMSNorm(x, scale=None, num_branches=0, epsilon=1e-5):
+    grouped = wide(x).reshape(*x.shape[:-1], num_branches, -1) if num_branches else wide(x)
+    y = rms(grouped, epsilon)
+    if scale is not None:
+        y = y * (wide(scale) if scale.shape[-1] == y.shape[-1] else wide(scale).reshape(y.shape[-2:]))
+    return [y.reshape(x.shape).astype(x.dtype)]
+
+
+def LinearAttentionGate(a, bias, scale, b=None):
+    return [(np.log1p(np.exp(wide(a) + bias)) * scale).astype(a.dtype), None if b is None else sigmoid(wide(b)).astype(b.dtype)]
+
+
+def MRotaryEmbedding(x, positions, cosine, sine, mrope_section, num_heads=0, rotary_embedding_dim=0, interleaved=0, mrope_layout=0):
+    columns = np.arange(sum(mrope_section))
+    first, second, third = mrope_section
+    turn = np.where((columns % 3 == 1) & (columns < 3 * second), 1, np.where((columns % 3 == 2) & (columns < 3 * third), 2, 0))
+    stream = turn if mrope_layout else (columns >= first).astype(int) + (columns >= first + second)
+    places = positions[stream].transpose(1, 2, 0)                # [b, s, columns]
+    c, s = (wide(t)[places, columns][:, None] for t in (cosine, sine))
+    heads = wide(x) if x.ndim == 4 else wide(x).reshape(*x.shape[:2], num_heads or x.shape[2] // (2 * len(columns)), -1).transpose(0, 2, 1, 3)
+    size = rotary_embedding_dim or heads.shape[-1]
+    turned, rest = heads[..., :size], heads[..., size:]
+    a, b = (turned[..., ::2], turned[..., 1::2]) if interleaved else np.split(turned, 2, -1)
+    a, b = a * c - b * s, b * c + a * s
+    y = np.stack([a, b], -1).reshape(turned.shape) if interleaved else np.concatenate([a, b], -1)
+    y = np.concatenate([y, rest], -1)
+    return [(y if x.ndim == 4 else y.transpose(0, 2, 1, 3).reshape(x.shape)).astype(x.dtype)]
+
+
+def CausalConvWithState(x, w, bias=None, past=None, activation="none", dilation=1):
+    k, n = w.shape[2], x.shape[2]
+    front = (k - 1) * dilation
+    padded = np.concatenate([np.zeros((*x.shape[:2], front)) if past is None else wide(past), wide(x)], 2)
+    y = sum(wide(w)[None, :, 0, j, None] * padded[:, :, j * dilation:j * dilation + n] for j in range(k))
+    y = y if bias is None else y + wide(bias)[None, :, None]
+    return [(y if activation == "none" else silu(y)).astype(x.dtype), padded[:, :, padded.shape[2] - front:].astype(x.dtype)]
+
+
+def LinearAttention(q, k, v, past=None, decay=None, beta=None, q_num_heads=1, kv_num_heads=1, scale=0.0, update_rule="gated_delta"):
+    batch, tokens, _ = q.shape
+    heads = lambda x, h: wide(x).reshape(batch, tokens, h, -1)
+    q, k, v = heads(q, q_num_heads), heads(k, kv_num_heads), heads(v, kv_num_heads)
+    scale, state, out = scale or 1 / math.sqrt(q.shape[3]), np.zeros((batch, kv_num_heads, k.shape[3], v.shape[3])) if past is None else wide(past), []
+    for t in range(tokens):
+        if "gated" in update_rule:
+            state = state * np.exp(heads(decay, kv_num_heads)[:, t])[..., None]
+        new = v[:, t]
+        if "delta" in update_rule:
+            new = wide(beta)[:, t, :, None] * (new - np.einsum("bhk,bhkv->bhv", k[:, t], state))
+        state = state + k[:, t][..., None] * new[:, :, None]
+        out.append(scale * np.einsum("bhk,bhkv->bhv", q[:, t], np.repeat(state, q_num_heads // kv_num_heads, 1)))
+    return [np.stack(out, 1).reshape(batch, tokens, -1).astype(np.float32), state.astype(np.float32)]
+
+
+# -- Others
+FP4 = np.array([0, 5.208333333e-03, 0.66666667, 1, 0.33333333, 0.5, 0.16666667, 0.25] + [-0.0, -5.208333333e-03, -0.66666667, -1, -0.33333333, -0.5, -0.16666667, -0.25], np.float32)
+NF4 = np.array([-1, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635, -0.18477343022823334, -0.09105003625154495, 0, 0.07958029955625534,
+                0.16093020141124725, 0.24611230194568634, 0.33791524171829224, 0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1], np.float32)
+
+
+def MatMulBnb4(a, w, most, K, N, block_size, quant_type, transB=1):
+    codes = np.stack([w.reshape(-1) >> 4, w.reshape(-1) & 15], 1).reshape(-1)[:N * K]
+    weights = (NF4 if quant_type else FP4)[codes] * np.repeat(most, block_size)[:N * K]
+    return [(wide(a) @ wide(weights).reshape(N, K).T).astype(a.dtype)]
+
+
+def MatMulInteger16(a, b):
+    return [a.astype(np.int32) @ b.astype(np.int32)]
+
+
+def Range(start, limit, delta=None):
+    return [np.arange(start.reshape(()), limit.reshape(()), 1 if delta is None else delta.reshape(()), dtype=start.dtype)]
+
+
+def GatherND(data, indices):
+    return [data[tuple(np.moveaxis(indices, -1, 0))]]
