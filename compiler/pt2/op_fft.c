@@ -106,8 +106,7 @@ bool aten_modulus(struct pt2 *p)
     struct ir_value *re = x ? pt2_part(p, x, 0) : NULL, *im = re ? pt2_part(p, x, 1) : NULL;
     if (!im)
         return false;
-    struct ir_value *squared = imp_un(p->im, IR_square, im);
-    return pt2_out(p, 0, pt2_root(p, imp_bin(p->im, IR_add, imp_un(p->im, IR_square, re), squared)));
+    return pt2_out(p, 0, imp_hypot(p->im, re, im));
 }
 
 bool aten_angle(struct pt2 *p)
