@@ -66,14 +66,13 @@ struct ir_value *imp_grouped(struct imp *im, struct ir_value *x, int channels, i
 
 /* -- Batch normalisation */
 
-/* The mean over the ranks that train together (--sync-bn; mode "avg"), or their sum ("sum"); otherwise the value
- * itself. */
-static struct ir_value *over_ranks(struct imp *im, struct ir_value *x, const char *mode)
+/* The sum over the ranks that train together (--sync-bn); otherwise the value itself. */
+static struct ir_value *over_ranks(struct imp *im, struct ir_value *x)
 {
     if (!x || !im->sync_bn)
         return x;
     struct ir_node *n = ir_build(&im->b, IR_all_reduce, 1, &x,
-                                 IR_ATTRS(ir_attr_s(IR_ATTR_group, "dp"), ir_attr_s(IR_ATTR_mode, mode),
+                                 IR_ATTRS(ir_attr_s(IR_ATTR_group, "dp"), ir_attr_s(IR_ATTR_mode, "sum"),
                                           ir_attr_types(IR_ATTR_types, 1, &x->type)));
     return n ? n->out[0] : NULL;
 }
@@ -98,11 +97,11 @@ static bool check_statistics(struct imp *im, const struct ir_value *x, int n, co
                       "there are too few values per channel for statistics, when training");
 }
 
-/* What a running statistic becomes: as it was where the batch, of `count` values, is empty, as in PyTorch. */
-static struct ir_value *run_on(struct imp *im, struct ir_value *count, struct ir_value *running, struct ir_value *next)
+/* `some` where the batch, of `count` values, has any, and `none` where it is empty. */
+static struct ir_value *if_any(struct imp *im, struct ir_value *count, struct ir_value *some, struct ir_value *none)
 {
-    return count && next
-               ? imp_select(im, imp_bin(im, MUTANT(336, IR_gt, IR_ge), count, imp_like(im, count, 0)), next, running)
+    return count && some && none
+               ? imp_select(im, imp_bin(im, MUTANT(336, IR_gt, IR_ge), count, imp_like(im, count, 0)), some, none)
                : NULL;
 }
 
@@ -126,15 +125,15 @@ struct ir_value *imp_batch_norm(struct imp *im, const struct imp_batch_norm *b)
     return imp_bin(im, IR_add, imp_bin(im, IR_mul, imp_cast(im, b->x, d), a), c);
 }
 
-/* running * keep + batch * fresh. */
-static bool update_running(struct imp *im, struct imp_batch_norm *b, int n, const int64_t *axes)
+/* running * keep + batch * fresh, and, as in PyTorch, as they were where the batch, of `count` values, is empty. */
+static bool update_running(struct imp *im, struct imp_batch_norm *b, struct ir_value *count)
 {
     enum tcc_dtype d = imp_dtype(b->mean);
     struct ir_value *running[] = {b->mean, b->var}, *batch[] = {b->batch_mean, b->batch_var};
-    struct ir_value *old = imp_like(im, b->mean, b->keep), *fresh = imp_like(im, b->mean, b->fresh), *count = NULL;
+    struct ir_value *old = imp_like(im, b->mean, b->keep), *fresh = imp_like(im, b->mean, b->fresh);
     if (!b->biased) {
         struct ir_value *one = imp_like(im, b->mean, 1);
-        count = over_ranks(im, imp_count(im, b->x, n, axes, d), "sum");
+        count = imp_cast(im, count, d);
         struct ir_value *others = imp_bin(im, IR_max, imp_bin(im, IR_sub, count, one), one);
         struct ir_value *quotient = imp_bin(im, IR_div, count, others);
         batch[1] = imp_bin(im, IR_mul, imp_cast(im, batch[1], d), quotient);
@@ -142,9 +141,19 @@ static bool update_running(struct imp *im, struct imp_batch_norm *b, int n, cons
     for (int k = 0; k < 2; k++) {
         struct ir_value *now = imp_bin(im, IR_mul, imp_cast(im, batch[k], d), fresh);
         now = imp_bin(im, IR_add, imp_bin(im, IR_mul, running[k], old), now);
-        b->next[k] = b->biased ? now : run_on(im, count, running[k], now);
+        b->next[k] = b->biased ? now : if_any(im, count, now, running[k]);
     }
     return b->next[1] != NULL;
+}
+
+/* The mean over `axes` and, with --sync-bn, over the ranks, which may have batches of other sizes, or none. */
+static struct ir_value *mean_over_ranks(struct imp *im, struct ir_value *x, int n, const int64_t *axes,
+                                        struct ir_value *count)
+{
+    if (!im->sync_bn)
+        return imp_mean(im, x, n, axes, false);
+    struct ir_value *sum = over_ranks(im, imp_reduce(im, IR_reduce_sum, x, n, axes, false));
+    return sum ? imp_bin(im, IR_div, sum, count) : NULL;
 }
 
 struct ir_value *imp_batch_norm_train(struct imp *im, struct imp_batch_norm *b, enum tcc_dtype d)
@@ -157,11 +166,14 @@ struct ir_value *imp_batch_norm_train(struct imp *im, struct imp_batch_norm *b, 
     if (!b->biased && !check_statistics(im, b->x, n, axes))
         return NULL;
     struct ir_value *wide = imp_cast(im, b->x, d);
-    b->batch_mean = over_ranks(im, imp_mean(im, wide, n, axes, false), "avg");
+    struct ir_value *count = over_ranks(im, imp_count(im, b->x, n, axes, d));
+    b->batch_mean = mean_over_ranks(im, wide, n, axes, count);
     struct ir_value *centred = imp_bin(im, IR_sub, wide, along(im, b, b->batch_mean));
-    b->batch_var = over_ranks(im, imp_mean(im, imp_un(im, IR_square, centred), n, axes, false), "avg");
-    if (!b->batch_var || (b->mean && !update_running(im, b, n, axes)))
+    b->batch_var = mean_over_ranks(im, imp_un(im, IR_square, centred), n, axes, count);
+    if (!b->batch_var || (b->mean && !update_running(im, b, count)))
         return NULL;
+    if (!b->biased) /* NaN of no values would be the scale's gradient */
+        b->batch_var = if_any(im, count, b->batch_var, imp_like(im, b->batch_var, 0));
     b->inverse = imp_un(im, IR_rsqrt, imp_with(im, IR_add, b->batch_var, b->epsilon));
     struct ir_value *a = b->scale ? imp_bin(im, IR_mul, imp_cast(im, b->scale, d), b->inverse) : b->inverse;
     struct ir_value *y = imp_bin(im, IR_mul, centred, along(im, b, a));
