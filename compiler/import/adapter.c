@@ -43,6 +43,47 @@ static bool is_true(const json_t *root, const char *key)
     return json_is_true(json_object_get(root, key));
 }
 
+/* What PEFT has beside W + alpha / r B A, or has done to the model's own weights: what the settings are then of. */
+static const struct {
+    const char *key, *what;
+} variants[] = {
+    {"alora_invocation_tokens", "adapters that begin behind certain tokens"},
+    {"arrow_config", "adapters that are chosen for each token"},
+    {"kasa_config", "adapters with a third matrix"},
+    {"layer_replication", "a model some of whose layers are repeated"},
+    {"monteclora_config", "adapters that are drawn at random"},
+    {"target_parameters", "adapters of parameters that are no layer's weight"},
+    {"trainable_token_indices", "single rows of an embedding"},
+    {"use_bdlora", "adapters of blocks on a diagonal"},
+    {"use_qalora", "adapters of groups of inputs"},
+};
+/* First values of A and B that PEFT takes out of the weights, which it then changes: the adapter goes with these. */
+static const char *const changing[] = {"corda", "loftq", "lora_ga", "olora", "pissa"};
+
+static bool is_set(const json_t *v)
+{
+    return v && !json_is_null(v) && !json_is_false(v) && !(json_is_array(v) && !json_array_size(v)) &&
+           !(json_is_object(v) && !json_object_size(v));
+}
+
+static bool is_plain(const struct config *c)
+{
+    const char *first = json_string_value(json_object_get(c->root, "init_lora_weights"));
+    for (size_t i = 0; i < sizeof variants / sizeof *variants; i++)
+        if (is_set(json_object_get(c->root, variants[i].key)))
+            return wrong(c->ctx, c->path, ir_internf(c->ctx, "%s: %s, which are not read", variants[i].key,
+                                                     variants[i].what));
+    for (size_t i = 0; first && i < sizeof changing / sizeof *changing; i++)
+        if (!strncmp(first, changing[i], strlen(changing[i])))
+            return wrong(c->ctx, c->path,
+                         ir_internf(c->ctx,
+                                    "init_lora_weights '%s' has changed the model's own weights: store the adapter by "
+                                    "PEFT's save_pretrained(..., path_initial_model_for_weight_conversion=...), or the "
+                                    "merged model (merge_and_unload())",
+                                    first));
+    return true;
+}
+
 static bool read_config(struct config *c)
 {
     const char *type = json_string_value(json_object_get(c->root, "peft_type"));
@@ -56,36 +97,69 @@ static bool read_config(struct config *c)
     c->dora = is_true(c->root, "use_dora");
     c->by_root = is_true(c->root, "use_rslora");
     c->patterns = json_object_get(c->root, "alpha_pattern");
+    return is_plain(c);
+}
+
+/* A key of alpha_pattern, one of Python's regular expressions, as POSIX writes it. NULL: it has what POSIX has not. */
+static const char *as_posix(struct ir_ctx *ctx, const char *key)
+{
+    static const struct {
+        const char *python, *posix;
+    } same[] = {{"\\d", "[0-9]"}, {"(?:", "("}, {"\\-", "-"}, {"\\_", "_"}};
+    const char *text = "";
+    while (*key) {
+        size_t i = 0, n = sizeof same / sizeof *same, each = *key == '\\' && key[1] ? 2 : 1;
+        while (i < n && strncmp(key, same[i].python, strlen(same[i].python)))
+            i++;
+        bool unknown = (*key == '\\' && ((key[1] | 32) >= 'a' && (key[1] | 32) <= 'z')) || !strncmp(key, "(?", 2) ||
+                       (strchr("*+?}", *key) && (key[1] == '?' || key[1] == '+'));
+        if (i == n && unknown)
+            return NULL;
+        text = i < n ? ir_internf(ctx, "%s%s", text, same[i].posix) : ir_internf(ctx, "%s%.*s", text, (int)each, key);
+        key += i < n ? strlen(same[i].python) : each;
+    }
+    return text;
+}
+
+/* Is the layer one that the key means: its name, or the end of it behind a dot? False after a diagnostic. */
+static bool key_means(const struct config *c, const char *key, const char *module, bool *means)
+{
+    const char *posix = as_posix(c->ctx, key);
+    regex_t r;
+    if (!posix || regcomp(&r, ir_internf(c->ctx, "^(.*\\.)?(%s)$", posix), REG_EXTENDED | REG_NOSUB))
+        return wrong(c->ctx, c->path,
+                     ir_internf(c->ctx, "alpha_pattern: '%s' is no regular expression that is read here; name layers",
+                                key));
+    *means = !regexec(&r, module, 0, NULL, 0);
+    regfree(&r);
     return true;
 }
 
-/* Is the layer one that a key of alpha_pattern means: its name, or the end of it behind a dot? */
-static bool key_means(struct ir_ctx *ctx, const char *key, const char *module)
+/* As PEFT does: the first key that means the layer counts. */
+static bool alpha_for(const struct config *c, const char *module, int64_t rank, double *alpha)
 {
-    regex_t r;
-    if (regcomp(&r, ir_internf(ctx, "^(.*\\.)?(%s)$", key), REG_EXTENDED | REG_NOSUB))
-        return false;
-    bool found = !regexec(&r, module, 0, NULL, 0);
-    regfree(&r);
-    return found;
-}
-
-static double alpha_for(const struct config *c, const char *module, int64_t rank)
-{
-    double alpha = c->alpha;
+    bool means = false;
     const char *key;
     json_t *value;
+    *alpha = c->alpha;
     json_object_foreach(c->patterns, key, value)
     {
-        if (json_is_number(value) && key_means(c->ctx, key, module))
-            alpha = json_number_value(value);
+        if (!json_is_number(value) || !(json_number_value(value) > 0))
+            return wrong(c->ctx, c->path, ir_internf(c->ctx, "alpha_pattern: '%s': a number above 0 is expected", key));
+        if (!key_means(c, key, module, &means))
+            return false;
+        if (means) {
+            *alpha = json_number_value(value);
+            break;
+        }
     }
-    return c->by_root ? alpha * sqrt((double)rank) : alpha;
+    *alpha *= c->by_root ? sqrt((double)rank) : 1;
+    return true;
 }
 
 /* -- The tensors ------------------------------------------------------------------------------------------------- */
 
-enum part { PART_SAVED, PART_A, PART_B, PART_MAGNITUDE, PART_UNKNOWN };
+enum part { PART_NONE, PART_SAVED, PART_A, PART_B, PART_MAGNITUDE, PART_UNKNOWN };
 
 /* What a tensor's name says, and the layer's or parameter's name. */
 static enum part part_of(struct ir_ctx *ctx, const char *name, const char **module)
@@ -111,6 +185,16 @@ static enum part part_of(struct ir_ctx *ctx, const char *name, const char **modu
             return ends[i].part;
         }
     }
+    /* What PEFT wraps is inside of its own layers: the bias of one that has an adapter, and, with `bias`, what is saved
+     * whole, which is there under its own name too, and what it was before. */
+    static const char *const inside[] = {".base_layer.", ".modules_to_save."};
+    for (size_t i = 0; i < sizeof inside / sizeof *inside; i++) {
+        const char *at = strstr(name, inside[i]);
+        if (at)
+            *module = ir_internf(ctx, "%.*s%s", (int)(at - name), name, at + strlen(inside[i]) - 1);
+    }
+    if (strstr(name, ".original_module."))
+        return PART_NONE;
     return strstr(name, ".lora_") ? PART_UNKNOWN : PART_SAVED;
 }
 
@@ -131,6 +215,8 @@ static bool read_tensors(const struct config *c, const char *path, const struct 
         int k = 0;
         if (part == PART_UNKNOWN)
             return wrong(c->ctx, path, ir_internf(c->ctx, "'%s' is no matrix of a layer's adapter", x->name));
+        if (part == PART_NONE)
+            continue;
         if (part == PART_SAVED) {
             VEC_PUSH(c->ctx, saved, (struct train_saved){module, x->values});
             continue;
@@ -153,7 +239,8 @@ static bool read_tensors(const struct config *c, const char *path, const struct 
             return wrong(c->ctx, path,
                          ir_internf(c->ctx, "the adapter of '%s' has %s, and use_dora is %s", list.at[k].module,
                                     m ? "magnitudes" : "no magnitudes", c->dora ? "true" : "false"));
-        list.at[k].alpha = alpha_for(c, list.at[k].module, list.at[k].a->dims[0]);
+        if (!alpha_for(c, list.at[k].module, list.at[k].a->dims[0], &list.at[k].alpha))
+            return false;
     }
     if (!list.n)
         return wrong(c->ctx, path, "it holds no adapter");

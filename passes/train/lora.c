@@ -10,7 +10,6 @@
 #include "passes/train/lora_int.h"
 
 #include <math.h>
-#include <regex.h>
 #include <string.h>
 
 static bool wrong(struct ir_module *m, const char *text)
@@ -20,52 +19,16 @@ static bool wrong(struct ir_module *m, const char *text)
 
 /* -- Which layers ------------------------------------------------------------------------------------------------ */
 
-/* Does the pattern match the name, or what is behind one of its dots? */
-static bool name_matches(const char *pattern, const char *name)
-{
-    regmatch_t whole;
-    regex_t r;
-    bool found = false;
-    if (regcomp(&r, pattern, REG_EXTENDED))
-        return false;
-    for (const char *at = name; at && !found; at = strchr(at, '.') ? strchr(at, '.') + 1 : NULL)
-        found = !regexec(&r, at, 1, &whole, 0) && whole.rm_so == 0 && !at[whole.rm_eo];
-    regfree(&r);
-    return found;
-}
-
-static bool ends_with(const char *name, const char *end)
-{
-    size_t n = strlen(name), k = strlen(end);
-    return n > k && name[n - k - 1] == '.' && !strcmp(name + n - k, end);
-}
-
-/* Either is the other, or the end of it: programs that export wrap a model. */
-static bool is_called(const char *name, const char *stored)
-{
-    return !strcmp(name, stored) || ends_with(name, stored) || ends_with(stored, name);
-}
-
-/* The stored adapter of a layer: of its very name, else one that is called so. */
-static const struct train_adapter *stored_for(const struct train_lora *l, const char *module)
-{
-    for (int i = 0; i < l->n; i++)
-        if (!strcmp(l->at[i].module, module))
-            return &l->at[i];
-    for (int i = 0; i < l->n; i++)
-        if (is_called(module, l->at[i].module))
-            return &l->at[i];
-    return NULL;
-}
-
 static bool is_meant(struct ir_func *f, const struct train_lora *l, const struct dense *d, bool last_too,
                      const struct train_adapter **stored)
 {
-    *stored = stored_for(l, d->module);
+    *stored = NULL;
+    for (int i = 0; i < l->n && !*stored; i++)
+        *stored = !strcmp(l->at[i].module, d->module) ? &l->at[i] : NULL;
     if (l->from)
         return *stored;
     if (l->targets)
-        return name_matches(l->targets, d->module);
+        return lora_matches(l->targets, d->module);
     return !d->conv && (last_too || !train_is_last(f, d->node));
 }
 
@@ -347,15 +310,13 @@ static bool add_adapter(struct adding *g, struct lora_layer *x)
 
 /* -- What is not trained ----------------------------------------------------------------------------------------- */
 
-/* Is the parameter of a layer that is saved beside the adapters? */
-static bool is_saved(struct adding *g, const char *param)
+/* Is the parameter saved beside the adapters? */
+static bool is_saved(const struct adding *g, const char *param)
 {
-    const char *dot = strrchr(param, '.');
     for (int i = 0; i < g->l->nsaved; i++)
-        if (is_called(param, g->l->saved[i].name))
+        if (!strcmp(param, g->l->saved[i].name))
             return true;
-    return g->l->save && (name_matches(g->l->save, param) ||
-                          (dot && name_matches(g->l->save, ir_internf(g->ctx, "%.*s", (int)(dot - param), param))));
+    return lora_saves(g->m, g->l->save, param);
 }
 
 static bool is_written(const struct ir_module *m, const struct ir_state *s)
@@ -412,7 +373,7 @@ static bool restore_saved(struct adding *g)
     for (int i = 0; i < g->l->nsaved; i++) {
         const struct train_saved *x = &g->l->saved[i];
         struct ir_state *s = g->m->states;
-        while (s && !is_called(s->name, x->name))
+        while (s && strcmp(s->name, x->name))
             s = s->next;
         struct ir_type_node const *t = s ? s->type : NULL;
         bool fits = t && t->rank == x->values->rank;
@@ -428,10 +389,25 @@ static bool restore_saved(struct adding *g)
     return true;
 }
 
+/* Does `save` mean any parameter? */
+static bool save_is_found(const struct adding *g)
+{
+    struct ir_known known = {.near.word = g->l->save ? g->l->save : ""};
+    for (const struct ir_state *s = g->m->states; g->l->save && s; s = s->next) {
+        if (s->flags & IR_STATE_PARAM && is_saved(g, s->name))
+            return true;
+        if (s->flags & IR_STATE_PARAM)
+            ir_known_add(&known, s->name);
+    }
+    return !g->l->save || wrong(g->m, ir_internf(g->ctx, "save=%s: no layer or parameter matches%s", g->l->save,
+                                                 ir_known_text(&known)));
+}
+
 bool train_add_lora(struct ir_module *m, const struct train_lora *l, const struct train_head *head, uint64_t seed)
 {
-    struct adding g = {.ctx = m->ctx, .m = m, .l = l, .seed = seed};
-    if (!restore_saved(&g))
+    struct adding g = {.ctx = m->ctx, .m = m, .l = lora_in_model(m, l), .seed = seed};
+    l = g.l;
+    if (!restore_saved(&g) || !save_is_found(&g))
         return false;
     base_encode(m, l->base, &g.base);
     for (struct ir_func *f = m->funcs; f; f = f->next) {

@@ -168,14 +168,17 @@ static bool choose_layers(struct ir_func *f, int n, const struct train_lora *l, 
     return true;
 }
 
-bool train_choose_lora(struct ir_module *m, int n, const struct train_lora *l)
+bool train_choose_lora(struct ir_module *m, int n, const struct train_lora *stored)
 {
-    for (int k = 0; k < n; k++)
+    struct train_lora *l = IR_NEWN(m->ctx, n, struct train_lora);
+    for (int k = 0; k < n; k++) {
+        l[k] = *lora_in_model(m, &stored[k]);
         for (int i = 0; i < l[k].n; i++)
             if (l[k].at[i].magnitude)
                 return cannot(
                     m, l[k].from,
                     "an adapter with magnitudes (DoRA) can be merged (--adapter once), and not be one of several");
+    }
     for (struct ir_func *f = m->funcs; f; f = f->next) {
         for (int i = 0; i < f->body->nparams; i++)
             if (f->body->params[i]->name && !strcmp(f->body->params[i]->name, INPUT))

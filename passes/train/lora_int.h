@@ -1,10 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lora_int.h - between lora.c, which adds adapters to a step, dora.c, which adds magnitudes, and lora_merge.c, which
- * adds stored ones to weights, lora_choose.c, which puts several in, base.c, which makes the weights small. */
+/* lora_int.h - between lora.c, which adds adapters to a step, dora.c, which adds magnitudes, lora_merge.c, which adds
+ * stored ones to weights, lora_choose.c, which puts several in, lora_names.c, which knows what stored names mean, and
+ * base.c, which makes the weights small. */
 #ifndef TCC_PASSES_TRAIN_LORA_INT_H
 #define TCC_PASSES_TRAIN_LORA_INT_H
 
 #include "passes/train/adapt_int.h"
+
+/* lora_names.c: does the pattern match the name, or what is behind one of its dots? */
+bool lora_matches(const char *pattern, const char *name);
+/* Does `save` mean the parameter: by its name, its layer's, or that of another one of its layer, as PEFT saves layers
+ * whole? Of a layer that has an adapter it means what it names alone. pattern NULL: no. */
+bool lora_saves(struct ir_module *m, const char *pattern, const char *param);
+/* The same adapters under the names that their layers and parameters have in the model. Of a module read for training,
+ * weights that an exporter has renamed and turned, and that are saved whole, become PyTorch's again. */
+const struct train_lora *lora_in_model(struct ir_module *m, const struct train_lora *l);
 
 /* A layer that has an adapter. stored: its numbers (NULL: new). */
 struct lora_layer { struct dense d; const struct train_adapter *stored; };

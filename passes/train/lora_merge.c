@@ -54,13 +54,9 @@ static bool replace_weight(struct ir_builder *b, const struct dense *d, struct i
 
 static struct ir_value *constant_named(struct ir_func *f, const char *name)
 {
-    size_t n = strlen(name);
     IR_EACH_NODE(node, f->body) {
         bool holds = node->op == IR_constant || (node->op == IR_reshape && ir_const_of(node->in[0].value));
-        const char *own = holds ? node->out[0]->name : NULL;
-        size_t k = own ? strlen(own) : 0;
-        if (own && (!strcmp(own, name) || (n > k && name[n - k - 1] == '.' && !strcmp(name + n - k, own)) ||
-                    (k > n && own[k - n - 1] == '.' && !strcmp(own + k - n, name))))
+        if (holds && node->out[0]->name && !strcmp(node->out[0]->name, name))
             return node->out[0];
     }
     return NULL;
@@ -98,9 +94,11 @@ static bool put_saved(struct ir_func *f, const struct train_lora *l)
 
 bool train_merge_lora(struct ir_module *m, const struct train_lora *l)
 {
+    l = lora_in_model(m, l);
     for (struct ir_func *f = m->funcs; f; f = f->next) {
-        struct lora_layers found = {0};
-        if (!lora_find(f, l, &found) || !put_saved(f, l))
+        struct lora_layers checked = {0}, found = {0};
+        /* A weight may be saved whole and have an adapter: layers are found again, over what was saved. */
+        if (!lora_find(f, l, &checked) || !put_saved(f, l) || !lora_find(f, l, &found))
             return false;
         for (int i = 0; i < found.list.n; i++) {
             const struct lora_layer *x = &found.list.at[i];

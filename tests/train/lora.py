@@ -5,9 +5,12 @@
 usage: lora.py model OUT.onnx      the network, with seeded weights
        lora.py data OUT.npz        samples for it
        lora.py damaged FOLDER      copies of an adapter's files with bytes changed: FOLDER.0, FOLDER.1, ...
+       lora.py names FOLDER        a model whose layers are called alike, m.fc and m.b.fc, and one whose weight is renamed and turned; adapters for it as PEFT names them;
+                                   x.npy, and what the model makes of it with them (ADAPTER.npy)
        lora.py --update FOLDER     with PyTorch and PEFT (DoRA where the folder is called so): adapters before (begin) and after (end) 30 steps of AdamW, losses
                                    and outputs, which tests/lora.tap compares with
 """
+import json
 import os
 import sys
 
@@ -70,6 +73,59 @@ def damaged(folder, count=48):
     print(count)
 
 
+def tensors(path, values):
+    """A safetensors file of float32."""
+    header, at = {}, 0
+    for name, v in values.items():
+        header[name] = {"dtype": "F32", "shape": list(v.shape), "data_offsets": [at, at + 4 * v.size]}
+        at += 4 * v.size
+    text = json.dumps(header).encode()
+    open(path, "wb").write(len(text).to_bytes(8, "little") + text + b"".join(np.ascontiguousarray(v, "<f4").tobytes() for v in values.values()))
+
+
+def names(folder):
+    """y = tanh(tanh(x fc' + bias) b.fc') b.head', exported in a wrapper, `m`; b.head's weight is val_3, [inputs, outputs]."""
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    r = np.random.default_rng(21)
+    w = {name: r.standard_normal(shape).astype("f") * 0.4 for name, shape in {"fc": (6, 6), "b.fc": (6, 6), "b.head": (4, 6)}.items()}
+    bias, x = r.standard_normal(6).astype("f"), r.standard_normal((5, 6)).astype("f")
+    constants = {"m.fc.weight": w["fc"], "m.fc.bias": bias, "m.b.fc.weight": w["b.fc"], "val_3": w["b.head"].T}
+    node = helper.make_node
+    nodes = [node("Gemm", ["x", "m.fc.weight", "m.fc.bias"], ["u"], transB=1), node("Tanh", ["u"], ["h"]), node("Gemm", ["h", "m.b.fc.weight"], ["v"], transB=1), node("Tanh", ["v"], ["g"]),
+             node("MatMul", ["g", "val_3"], ["scores"], name="/m/b.head/MatMul")]
+    value = lambda name, n: helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", n])
+    graph = helper.make_graph(nodes, "names", [value("x", 6)], [value("scores", 4)], [numpy_helper.from_array(np.ascontiguousarray(v), k) for k, v in constants.items()])
+    os.makedirs(folder, exist_ok=True)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), f"{folder}/net.onnx")
+    np.save(f"{folder}/x.npy", x)
+    np.savez(f"{folder}/data.npz", x=x, target=np.arange(5) % 4)
+    ab = {name: (r.standard_normal((rank, 6)).astype("f") * 0.4, r.standard_normal((6, rank)).astype("f") * 0.4) for name, rank in (("fc", 2), ("b.fc", 3))}
+    whole = {"b.head.weight": r.standard_normal((4, 6)).astype("f"), "fc.base_layer.bias": r.standard_normal(6).astype("f")}
+    plain, more = {"r": 2, "lora_alpha": 4}, {"b.head.modules_to_save.weight": whole["b.head.weight"], "b.head.original_module.weight": w["b.head"]}
+    kinds = {  # configuration; layers with adapters and their factors, alpha / r; what is saved
+        "outer": (plain, {"fc": 2}, {}),
+        "inner": (plain, {"b.fc": 4 / 3}, {}),
+        "both": ({**plain, "use_rslora": True}, {"fc": 4 / 2**0.5, "b.fc": 4 / 3**0.5}, {}),
+        "first": ({**plain, "alpha_pattern": {"fc": 7, "b.fc": 1}}, {"fc": 3.5, "b.fc": 7 / 3}, {}),
+        "own": ({**plain, "alpha_pattern": {"^fc": 7, r"(?:b|c\d)\.fc": 1}}, {"fc": 3.5, "b.fc": 1 / 3}, {}),
+        "saved": ({**plain, "bias": "lora_only"}, {"fc": 2}, {**whole, **more}),
+    }
+    for kind, (config, factors, saved) in kinds.items():
+        os.makedirs(f"{folder}/{kind}", exist_ok=True)
+        json.dump({"peft_type": "LORA", **config}, open(f"{folder}/{kind}/adapter_config.json", "w"))
+        part = {f"base_model.model.{name}.lora_{c}.weight": m for name in factors for c, m in zip("AB", ab[name])}
+        tensors(f"{folder}/{kind}/adapter_model.safetensors", {**part, **{f"base_model.model.{k}": v for k, v in saved.items()}})
+        full = {name: v.astype("d") + (factors[name] * (ab[name][1].astype("d") @ ab[name][0]) if name in factors else 0) for name, v in w.items()}
+        head, first = saved.get("b.head.weight", w["b.head"]), saved.get("fc.base_layer.bias", bias)
+        np.save(f"{folder}/{kind}.npy", np.tanh(np.tanh(x @ full["fc"].T + first) @ full["b.fc"].T) @ (head if saved else full["b.head"]).T)
+    for key, v in {"alora_invocation_tokens": [1], "init_lora_weights": "pissa_niter_4", "alpha_pattern": {"(?=x)fc": 3}, "layer_replication": [[0, 1]]}.items():
+        os.makedirs(f"{folder}/no.{key}", exist_ok=True)
+        json.dump({"peft_type": "LORA", **plain, key: v}, open(f"{folder}/no.{key}/adapter_config.json", "w"))
+        tensors(f"{folder}/no.{key}/adapter_model.safetensors", {f"base_model.model.fc.lora_{c}.weight": m for c, m in zip("AB", ab["fc"])})
+
+
 def losses(net, optimizer, x, y):
     """Of 30 steps, 16 samples each."""
     import torch
@@ -125,6 +181,8 @@ if __name__ == "__main__":
     elif what == "data":
         x, y = samples()
         np.savez(path, x=x, target=y)
+    elif what == "names":
+        names(path)
     elif what == "damaged":
         damaged(path)
     elif what == "--update":

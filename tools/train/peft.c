@@ -48,6 +48,40 @@ bool peft_has_adapters(int n, const struct tccrt_named *tensors)
     return false;
 }
 
+/* A number as people write it: 16, not 16.0. */
+static json_t *number(double v)
+{
+    return v == (double)(int64_t)v ? json_integer((json_int_t)v) : json_real(v);
+}
+
+/* Is the parameter of a layer that has an adapter? Then PEFT has it in there, LAYER.base_layer.NAME. */
+static bool is_inner(int n, const struct tccrt_named *tensors, const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    size_t length = dot ? (size_t)(dot - name) : 0;
+    for (int i = 0; dot && !ends_with(name, magnitude) && i < n; i++)
+        if (!strncmp(tensors[i].name, name, length) && !strcmp(tensors[i].name + length, first))
+            return true;
+    return false;
+}
+
+/* A layer's name as the regular expression that means it alone. */
+static void set_for(json_t *patterns, const char *name, size_t length, double value)
+{
+    char *key = malloc(2 * length + 2), *to = key;
+    if (!key)
+        return;
+    *to++ = '^';
+    for (size_t i = 0; i < length; i++) {
+        if (name[i] == '.')
+            *to++ = '\\';
+        *to++ = name[i];
+    }
+    *to = 0;
+    json_object_set_new(patterns, key, number(value));
+    free(key);
+}
+
 /* The layer's alpha; its rank where the checkpoint does not say. */
 static double alpha_of(int n, const struct tccrt_named *tensors, const char *layer, size_t length, int64_t rank)
 {
@@ -55,12 +89,6 @@ static double alpha_of(int n, const struct tccrt_named *tensors, const char *lay
         if (!strncmp(tensors[i].name, layer, length) && !strcmp(tensors[i].name + length, factor))
             return tcc_load_f64((enum tcc_dtype)tensors[i].t.dtype, tensors[i].t.data);
     return (double)rank;
-}
-
-/* A number as people write it: 16, not 16.0. */
-static json_t *number(double v)
-{
-    return v == (double)(int64_t)v ? json_integer((json_int_t)v) : json_real(v);
 }
 
 static void add_once(json_t *list, const char *name, size_t length)
@@ -89,7 +117,10 @@ static void add_layers(json_t *root, int n, const struct tccrt_named *tensors)
         size_t length = strlen(name) - (sizeof first - 1);
 
         if (!is_adapter(name)) {
-            if (dot && !is_other(name) && !ends_with(name, second) && !ends_with(name, magnitude))
+            bool whole = !is_other(name) && !ends_with(name, second) && !ends_with(name, magnitude);
+            if (whole && is_inner(n, tensors, name))
+                json_object_set_new(root, "bias", json_string("lora_only"));
+            else if (whole && dot)
                 add_once(saved, name, (size_t)(dot - name));
             continue;
         }
@@ -100,9 +131,9 @@ static void add_layers(json_t *root, int n, const struct tccrt_named *tensors)
             alpha = a;
         }
         if (r != rank)
-            json_object_setn_new(ranks, name, length, number(r));
+            set_for(ranks, name, length, r);
         if (a != alpha)
-            json_object_setn_new(alphas, name, length, number(a));
+            set_for(alphas, name, length, a);
     }
     json_object_set_new(root, "r", number(rank));
     json_object_set_new(root, "lora_alpha", number(alpha));
@@ -157,7 +188,10 @@ static int write_tensors(const struct options *o, const char *path, int n, const
         char *name = NULL;
         if (is_other(tensors[i].name))
             continue;
-        if (asprintf(&name, PREFIX "%s", tensors[i].name) < 0)
+        const char *dot = strrchr(tensors[i].name, '.');
+        int layer = is_inner(n, tensors, tensors[i].name) ? (int)(dot - tensors[i].name) : 0;
+        if (asprintf(&name, PREFIX "%.*s%s%s", layer, tensors[i].name, layer ? ".base_layer" : "",
+                     tensors[i].name + layer) < 0)
             status = TCC_EENV;
         else
             list[kept++] = (struct tccrt_named){name, tensors[i].t};
