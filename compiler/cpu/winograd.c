@@ -595,7 +595,7 @@ static void transform_out(struct wg *g, LLVMValueRef ob, LLVMValueRef end)
     }
 }
 
-/* Of an image, as far as its sizes are known. */
+/* Of an image, as far as its sizes are known: its channels stand in blocks behind the first dim. */
 static int64_t image_bytes(const struct wg *g)
 {
     const struct kn_stage *s = &g->k->stages[g->r.take];
@@ -604,8 +604,9 @@ static int64_t image_bytes(const struct wg *g)
         if (g->k->insns[i].code != KN_LOAD)
             continue;
         const struct kn_operand *o = &g->k->operands[g->k->insns[i].operand];
-        if (o->use != KN_LOCAL && o->rank == 4)
-            bytes = ir_const_or(o->dims[2], 0) * ir_const_or(o->dims[3], 0) * g->channels * 4;
+        bytes = o->use == KN_LOCAL ? 0 : 4;
+        for (int d = 1; d < o->rank; d++)
+            bytes *= ir_const_or(o->dims[d], 0);
     }
     return bytes;
 }
