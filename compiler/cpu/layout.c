@@ -134,8 +134,9 @@ bool cpu_materialise(const struct pass_machine *m, const struct ir_node *n)
         return is_gather(m, n);
     if (n->op != IR_pad)
         return true;
+    bool channels = n->out[0]->type->rank > 1 && !ir_is_value(ir_attr(n, IR_ATTR_after)->exprs[1], 0);
     for (const struct ir_use *u = n->out[0]->uses; u; u = u->next)
-        if (u->user->op == IR_conv && !u->index && pads(u->user))
+        if (u->user->op == IR_conv && !u->index && (channels || pads(u->user)))
             return true;
     return false;
 }

@@ -182,18 +182,6 @@ static bool updates_state(const struct lw *lw, const struct ir_node *n, int dept
     return serves;
 }
 
-/* A pad of other axes than the blocked one keeps the blocks. */
-static bool pads_beside_blocks(struct lw *lw, const struct ir_node *n)
-{
-    int64_t block;
-    kn_layout l = lw->layout[n->in[0].value->id];
-    int axis = l ? blocked_axis(l, &block) : -1;
-    if (orders(l))
-        return true;
-    return axis >= 0 && ir_is_value(ir_attr(n, IR_ATTR_before)->exprs[axis], 0) &&
-           ir_is_value(ir_attr(n, IR_ATTR_after)->exprs[axis], 0);
-}
-
 /*
  * Do windows that want v in layout l read it, or what elementwise nodes, joins and steps of resizes make of it, and
  * nothing else? It may grow on the way: whoever wants it plain should have converted what it was made from.
@@ -212,6 +200,18 @@ static bool leads_to_blocks(struct lw *lw, const struct ir_value *v, kn_layout l
     return true;
 }
 
+/* A pad keeps the blocks that begins with its operand's, if it adds to the blocked axis only where blocks are read. */
+static bool pads_behind_blocks(struct lw *lw, const struct ir_node *n)
+{
+    int64_t block;
+    kn_layout l = lw->layout[n->in[0].value->id];
+    int axis = l ? blocked_axis(l, &block) : -1;
+    if (orders(l))
+        return true;
+    return axis >= 0 && ir_is_value(ir_attr(n, IR_ATTR_before)->exprs[axis], 0) &&
+           (ir_is_value(ir_attr(n, IR_ATTR_after)->exprs[axis], 0) || leads_to_blocks(lw, n->out[0], l, 0));
+}
+
 /* Rows or columns picked by numbers, as a resize does: channels stay in their blocks. */
 static bool picks_beside_blocks(struct lw *lw, const struct ir_node *n)
 {
@@ -222,7 +222,7 @@ static bool picks_beside_blocks(struct lw *lw, const struct ir_node *n)
     return axis >= 0 && along != axis && n->in[1].value->type->rank == 1 && leads_to_blocks(lw, n->out[0], l, 0);
 }
 
-/* A slice of whole blocks keeps them. */
+/* A slice of whole blocks keeps them, and one that only ends earlier within the last. */
 static bool slices_blocks(struct lw *lw, const struct ir_node *n)
 {
     int64_t block, start, size;
@@ -233,15 +233,17 @@ static bool slices_blocks(struct lw *lw, const struct ir_node *n)
     if (axis < 0)
         return false;
     const struct ir_attr *starts = ir_attr(n, IR_ATTR_starts), *sizes = ir_attr(n, IR_ATTR_sizes);
+    int64_t all = ir_const_or(n->in[0].value->type->dim[axis], 0);
     return ir_is_value(ir_attr(n, IR_ATTR_steps)->exprs[axis], 1) && ir_is_const(starts->exprs[axis], &start) &&
-           ir_is_const(sizes->exprs[axis], &size) && start % block == 0 && size % block == 0;
+           ir_is_const(sizes->exprs[axis], &size) && start % block == 0 &&
+           (size % block == 0 || (!start && size > (all - 1) / block * block));
 }
 
 /* Moves that keep the layout of what they move. */
 static bool keeps_blocks(struct lw *lw, const struct ir_node *n)
 {
     switch (n->op) {
-    case IR_pad: return pads_beside_blocks(lw, n);
+    case IR_pad: return pads_behind_blocks(lw, n);
     case IR_slice: return slices_blocks(lw, n);
     case IR_gather: return picks_beside_blocks(lw, n);
     default: return false;

@@ -127,12 +127,13 @@ static bool winograd(struct pass_run *r, struct ir_builder *b, struct ir_node *n
 
 /* -- Groups of few channels ------------------------------------------------------------------------------------
  * Channels are stored in blocks: groups smaller than a block become groups of one block, with zeros in the weights
- * between what were different groups. Bounded: the same sums and zeros, but an infinite element makes NaN of others in
- * its block. */
+ * between what were different groups, and behind the last ones where they fill no block. Bounded: the same sums and
+ * zeros, but an infinite element makes NaN of others in its block. */
 
 /* Channels that groups are to have which have fewer; 0: they stay. */
 static int64_t narrow_groups(struct pass_run *r, const struct ir_node *n)
 {
+    enum { PADS = 4 }; /* most of the channels that may be padding: one of so many */
     const struct ir_tensor *w = n->op == IR_conv && n->nin > 1 ? ir_const_of(n->in[1].value) : NULL;
     if (!w || w->rank != 4 || w->dtype != TCC_F32 || n->in[0].value->type->dtype != TCC_F32 || !pass_bounded(r) ||
         pass_opts(r)->level < 1)
@@ -141,35 +142,43 @@ static int64_t narrow_groups(struct pass_run *r, const struct ir_node *n)
     if (groups < 2 || w->dims[0] != per * groups)
         return 0;
     int64_t block = legalise_window(r, n, PASS_WINDOW_CHANNELS);
-    return block > per && block % per == 0 && w->dims[0] % block == 0 ? block : 0;
+    if (block <= per || block % per)
+        return 0;
+    int64_t more = (block - w->dims[0] % block) % block;
+    return more * PADS <= w->dims[0] ? block : 0;
+}
+
+static struct ir_tensor *wide_weights(struct ir_ctx *ctx, const struct ir_tensor *w, int64_t wide, int64_t block)
+{
+    int64_t per = w->dims[1], taps = w->dims[2] * w->dims[3], dims[4] = {wide, block, w->dims[2], w->dims[3]};
+    struct ir_tensor *t = ir_tensor_new(TCC_F32, 4, dims);
+    if (!t)
+        ir_no_memory(ctx);
+    memset((void *)t->data, 0, (size_t)(wide * block * taps) * sizeof(float));
+    for (int64_t o = 0; o < w->dims[0]; o++)
+        for (int64_t i = 0; i < per * taps; i++)
+            memcpy(&((float *)t->data)[(o * block + o % block / per * per) * taps + i],
+                   ir_tensor_at(w, o * per * taps + i), sizeof(float));
+    return t;
 }
 
 static bool widen_groups(struct ir_builder *b, struct ir_node *n, int64_t block)
 {
     const struct ir_tensor *w = ir_const_of(n->in[1].value);
-    int64_t per = w->dims[1], taps = w->dims[2] * w->dims[3];
-    int64_t dims[4] = {w->dims[0], block, w->dims[2], w->dims[3]}, groups = w->dims[0] / block;
-    struct ir_tensor *wide = ir_tensor_new(TCC_F32, 4, dims);
-    if (!wide)
-        ir_no_memory(b->ctx);
-    memset((void *)wide->data, 0, (size_t)(dims[0] * block * taps) * sizeof(float));
-    for (int64_t o = 0; o < dims[0]; o++)
-        for (int64_t i = 0; i < per * taps; i++)
-            memcpy(&((float *)wide->data)[(o * block + o % block / per * per) * taps + i],
-                   ir_tensor_at(w, o * per * taps + i), sizeof(float));
-    struct ir_value *args[3] = {n->in[0].value, ir_constant(b, wide), n->nin > 2 ? n->in[2].value : NULL};
-    const struct ir_attr *s = ir_attr(n, IR_ATTR_strides), *d = ir_attr(n, IR_ATTR_dilations),
-                         *before = ir_attr(n, IR_ATTR_before), *after = ir_attr(n, IR_ATTR_after);
-    const struct ir_attr *mode = ir_attr(n, IR_ATTR_mode);
-    struct ir_node *with =
-        ir_build(b, IR_conv, args[2] ? 3 : 2, args,
-                 IR_ATTRS(ir_attr_ints(IR_ATTR_strides, s->n, s->ints), ir_attr_ints(IR_ATTR_dilations, d->n, d->ints),
-                          ir_attr_exprs(IR_ATTR_before, before->n, before->exprs),
-                          ir_attr_exprs(IR_ATTR_after, after->n, after->exprs), ir_attr_i(IR_ATTR_groups, groups),
-                          mode ? *mode : (struct ir_attr){0}));
-    if (with)
-        replace(n, with);
-    return with != NULL;
+    int64_t channels = w->dims[0], wide = (channels + block - 1) / block * block;
+    ir_expr none = ir_const(b->ctx, 0), more = ir_const(b->ctx, wide - channels);
+    struct ir_value *x = ir_pad_axis(b, n->in[0].value, NULL, 1, none, more),
+                    *bias = n->nin > 2 ? ir_pad_axis(b, n->in[2].value, NULL, 0, none, more) : NULL,
+                    *args[3] = {x, ir_constant(b, wide_weights(b->ctx, w, wide, block)), bias};
+    struct ir_attr *attrs = IR_NEWN(b->ctx, n->nattrs + 1, struct ir_attr); /* ends with zeros */
+    for (int i = 0; i < n->nattrs; i++)
+        attrs[i] = n->attrs[i].key == IR_ATTR_groups ? ir_attr_i(IR_ATTR_groups, wide / block) : n->attrs[i];
+    struct ir_value *y = ir_build1(b, IR_conv, bias ? 3 : 2, args, attrs);
+    if (y && wide > channels)
+        y = ir_slice_axis(b, y, 1, none, ir_const(b->ctx, channels));
+    if (y)
+        replace(n, y->def);
+    return y != NULL;
 }
 
 static void resize(struct pass_run *r, struct ir_builder *b, struct ir_node *n)
