@@ -82,6 +82,11 @@ tap modules "$peers_dir/bin/python" "$top/tests/onnx/modules.py" "$build" "$buil
 say "networks of libraries, exported, small, at two sizes, beside PyTorch"
 PYTHONPATH=$build/python tap "networks of libraries" "$peers_dir/bin/python" "$top/tests/python/networks.py"
 
+say "PyTorch's operators with the arguments of its own tests, a part of them, beside PyTorch"
+for way in export core compile gradients; do
+    PYTHONPATH=$build/python tap "PyTorch's operators, $way" "$peers_dir/bin/python" "$top/tests/python/opinfo.py" $way --share=4 --seed=1 --samples=2
+done
+
 say "random networks: gradients beside PyTorch's"
 tap "random gradients" "$peers_dir/bin/python" "$top/tests/train/random_gradients.py" "$build" --count 100
 
