@@ -70,8 +70,14 @@ bool emulate_foreign(const char *path, char *error)
     return true;
 }
 
-/* TRIPLET/tccc-guest in $TCCC_LIBDIR, beside this program (a build folder), or in the lib folder beside its own. */
-static bool find_guest(const struct machine *m, char *path, size_t size)
+static const char *given_folder(void)
+{
+    const char *given = getenv("QEMU_LD_PREFIX"); /* the emulator's own name for -L */
+    return given && *given ? given : NULL;
+}
+
+/* TRIPLET/NAME in $TCCC_LIBDIR, beside this program (a build folder), or in the lib folder beside its own. */
+static bool find_program(const struct machine *m, const char *name, char *path, size_t size)
 {
     char self[PATH_MAX];
     const char *given = getenv("TCCC_LIBDIR");
@@ -82,11 +88,33 @@ static bool find_guest(const struct machine *m, char *path, size_t size)
     const char *const places[] = {given && *given ? given : self, self, "/../lib"};
     for (int i = 0; i < 3; i++) {
         int wrote =
-            snprintf(path, size, "%s%s/%s/tccc-guest", i == 2 ? self : places[i], i == 2 ? places[2] : "", m->debian);
+            snprintf(path, size, "%s%s/%s/%s", i == 2 ? self : places[i], i == 2 ? places[2] : "", m->debian, name);
         if (wrote > 0 && (size_t)wrote < size && access(path, X_OK) == 0)
             return true;
     }
     return false;
+}
+
+enum { BEGIN = 5 }; /* words of a command line */
+struct emulator {
+    char sysroot[64];
+    char *words[BEGIN];
+};
+
+/* What starts a program for that machine, which comes behind the words. */
+static void emulator_of(const struct machine *m, const char *cpu, struct emulator *e)
+{
+    const char *given = given_folder();
+    snprintf(e->sysroot, sizeof e->sysroot, "/usr/%s", m->debian);
+    char *const words[BEGIN] = {(char *)m->emulator, "-L", given ? (char *)given : e->sysroot, "-cpu",
+                                (char *)(*cpu ? cpu : m->cpu)};
+    memcpy(e->words, words, sizeof words);
+}
+
+static int not_foreign(char *error)
+{
+    snprintf(error, ERROR_SIZE, "--emulate is for artifacts of other processors, as --march=armv8-a makes them");
+    return TCC_EUSAGE;
 }
 
 /* -- The process ---------------------------------------------------------------------------------------- */
@@ -182,29 +210,19 @@ static bool read_shape(struct emulated *e)
 
 int emulated_start(const char *path, const char *entry, const char *cpu, struct emulated **out, char *error)
 {
-    char guest[PATH_MAX + 64], sysroot[64];
+    char guest[PATH_MAX + 64];
+    struct emulator q;
     const struct machine *m = machine_of(path);
-    if (!m || m->elf == HOST) {
-        snprintf(error, ERROR_SIZE, "--emulate is for artifacts of other processors, as --march=armv8-a makes them");
-        return TCC_EUSAGE;
-    }
-    if (!find_guest(m, guest, sizeof guest)) {
+    if (!m || m->elf == HOST)
+        return not_foreign(error);
+    if (!find_program(m, "tccc-guest", guest, sizeof guest)) {
         snprintf(error, ERROR_SIZE, "%s/tccc-guest was not found: build tccc by configure --with-cross=%s", m->debian,
                  m->debian);
         return TCC_EENV;
     }
     struct emulated *e = *out = calloc(1, sizeof *e);
-    const char *given = getenv("QEMU_LD_PREFIX"); /* the emulator's own name for -L */
-    snprintf(sysroot, sizeof sysroot, "/usr/%s", m->debian);
-    char *const argv[] = {(char *)m->emulator,
-                          "-L",
-                          (char *)(given && *given ? given : sysroot),
-                          "-cpu",
-                          (char *)(*cpu ? cpu : m->cpu),
-                          guest,
-                          (char *)path,
-                          (char *)entry,
-                          NULL};
+    emulator_of(m, cpu, &q);
+    char **w = q.words, *const argv[] = {w[0], w[1], w[2], w[3], w[4], guest, (char *)path, (char *)entry, NULL};
     int status = e ? launch(e, argv, error) : TCC_EENV;
     if (status == TCC_OK)
         status = answer(e, error);
@@ -267,4 +285,53 @@ int emulated_run(struct emulated *e, struct tcc_object *const *in, struct tcc_ob
         if (!guest_get_object(e->from, &out[i]))
             status = gone(e, error);
     return status;
+}
+
+/* -- A whole tool ------------------------------------------------------------------------------------------- */
+
+/* In the folder that stands for the other machine's root, or where tccc-guest would lie. */
+static bool find_tool(const struct machine *m, const char *name, char *path, size_t size)
+{
+    static const char *const folders[] = {"usr/bin", "usr/local/bin"};
+    for (int i = 0; given_folder() && i < 2; i++) {
+        int wrote = snprintf(path, size, "%s/%s/%s", given_folder(), folders[i], name);
+        if (wrote > 0 && (size_t)wrote < size && access(path, X_OK) == 0)
+            return true;
+    }
+    return find_program(m, name, path, size);
+}
+
+int emulate_tool(const char *artifact, const char *name, const char *cpu, char **argv, char *error)
+{
+    char tool[PATH_MAX + 64];
+    struct emulator q;
+    const struct machine *m = machine_of(artifact);
+    int argc = 0, n = BEGIN + 1;
+    if (!m || m->elf == HOST)
+        return not_foreign(error);
+    if (!find_tool(m, name, tool, sizeof tool)) {
+        snprintf(error, ERROR_SIZE,
+                 "no %s for %s was found: unpack tccc's Debian packages for it into the folder that QEMU_LD_PREFIX "
+                 "names, or put that of a cross build to %s/ beside libtccrt.a (doc/arm.md)",
+                 name, m->name, m->debian);
+        return TCC_EENV;
+    }
+    while (argv[argc])
+        argc++;
+    char **all = calloc((size_t)argc + 8, sizeof *all);
+    if (!all) {
+        snprintf(error, ERROR_SIZE, "no memory");
+        return TCC_EENV;
+    }
+    emulator_of(m, cpu, &q);
+    memcpy(all, q.words, sizeof q.words);
+    all[BEGIN] = tool;
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--emulate") != 0 && strncmp(argv[i], "--emulate=", 10) != 0)
+            all[n++] = argv[i];
+    fflush(NULL);
+    execvp(*all, all);
+    snprintf(error, ERROR_SIZE, "%s could not be started: %s (Debian: qemu-user)", m->emulator, strerror(errno));
+    free(all);
+    return TCC_EENV;
 }

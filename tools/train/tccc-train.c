@@ -4,6 +4,7 @@
  * library runs one or several batches a call. Everything that the next step depends on (state, random key, place in the
  * data) is in a checkpoint, so a resumed run has the bits of one that was not interrupted.
  */
+#include "tools/run/emulate_int.h"
 #include "tools/train/predict_int.h"
 #include "tools/train/train_int.h"
 
@@ -450,6 +451,26 @@ static int check_target(const struct options *o)
                              target, target);
 }
 
+/* --emulate: the other processor's tccc-train does all of it. -1: go on here. In TCCC_FLAGS, which that one reads too,
+ * it is for artifacts that need it. */
+static int emulate(struct options *o, char **argv)
+{
+    char error[ERROR_SIZE];
+    bool predicts = o->nwords > 1 && !strcmp(o->words[0], "predict");
+    const char *path = o->nwords > predicts ? o->words[predicts] : "";
+    bool artifact = model_is_artifact(path), inherited = o->given[OPT_emulate].n == o->given[OPT_emulate].inherited;
+
+    if (inherited && !(artifact && emulate_foreign(path, error)))
+        o->given[OPT_emulate].n = 0;
+    if (!option_set(o, OPT_emulate))
+        return -1;
+    if (!artifact)
+        return usage_error(o, "--emulate requires an artifact: tccc --train --march=... compiles one");
+    int status = emulate_tool(path, tool_table[o->tool].name, option_text(o, OPT_emulate, ""), argv, error);
+    return status == TCC_EUSAGE ? usage_error(o, "%s: %s", path, error)
+                                : tool_error(o, trainer_code(status), "%s: %s", path, error);
+}
+
 static int run(const struct options *o, const struct train_net *net)
 {
     struct trainer t = {.o = o, .net = net};
@@ -500,6 +521,7 @@ int main(int argc, char **argv)
     struct train_net net = {.scratch.alive = -1};
     int code = options_read(&o, TOOL_T, argc, argv);
     code = code < 0 ? check_target(&o) : code;
+    code = code < 0 ? emulate(&o, argv) : code;
     if (code < 0 && option_set(&o, OPT_trials))
         code = train_sweep(&o, argv);
     bool made = code < 0 && option_set(&o, OPT_net);
