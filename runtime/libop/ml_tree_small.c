@@ -8,6 +8,8 @@
 #include <string.h>
 #ifdef __x86_64__
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 #include "runtime/libop/ml_tree_int.h"
@@ -75,6 +77,27 @@ SMALL(any, )
 SMALL(v3, __attribute__((target("avx2"))))
 SMALL(v4, __attribute__((target("avx512f,avx512vl,avx512bw,avx512dq"))))
 #else
+#ifdef __aarch64__
+/* 16 rows: a byte each, of which the bit stays that is the row's. */
+INLINE uint8x16_t above_rows(const int16_t *ranks, int16x8_t split)
+{
+    static const uint8_t bits[16] = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
+    uint8x16_t low = vreinterpretq_u8_u16(vcgtq_s16(vld1q_s16(ranks), split)),
+               high = vreinterpretq_u8_u16(vcgtq_s16(vld1q_s16(ranks + 8), split));
+
+    return vandq_u8(vuzp1q_u8(low, high), vld1q_u8(bits));
+}
+
+/* Sums of neighbours bring the bits of eight bytes into one. */
+INLINE uint32_t above_any(const int16_t *ranks, int16_t split)
+{
+    int16x8_t s = vdupq_n_s16(split);
+    uint8x16_t sums = vpaddq_u8(above_rows(ranks, s), above_rows(ranks + 16, s));
+
+    sums = vpaddq_u8(sums, sums);
+    return vgetq_lane_u32(vreinterpretq_u32_u8(vpaddq_u8(sums, sums)), 0);
+}
+#else
 INLINE uint32_t above_any(const int16_t *ranks, int16_t split)
 {
     uint32_t above = 0;
@@ -83,6 +106,7 @@ INLINE uint32_t above_any(const int16_t *ranks, int16_t split)
         above |= (uint32_t)(ranks[k] > split) << k;
     return above;
 }
+#endif
 
 SMALL(any, )
 #define small_v3 small_any
