@@ -392,9 +392,10 @@ void em_function_attributes(struct em *e, LLVMValueRef fn)
     add_attribute(e, fn, "target-features", e->m->llvm_features);
     add_attribute(e, fn, "prefer-vector-width", ir_internf(e->ctx, "%d", e->m->vector_bytes * 8));
     add_enum_attribute(e, fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, "nounwind", 0);
-    uint64_t units = (uint64_t)e->m->sve_units;
-    if (units) /* least and most */
-        add_enum_attribute(e, fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, "vscale_range", units << 32 | units);
+    uint64_t vscale = (uint64_t)e->m->vscale;
+    if (vscale) /* least and most */
+        add_enum_attribute(e, fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, "vscale_range",
+                           vscale << 32 | vscale);
 }
 
 static void make_function(struct em *e, const char *name)

@@ -42,11 +42,14 @@ struct em_machine {
     const char *tune;                /* the processor that instructions are ordered for; NULL: llvm_cpu */
     int vector_bytes;                /* 16, 32, 64; 4: no vectors */
     int word_bytes;                  /* vectors of so many bytes are stored as one integer; 0: none */
-    int sve_units;                   /* SVE's vectors have that many times 128 bits, known when compiling; 0: unknown */
+    int vscale;                      /* vectors of scalable length have that many times their least; 0: unknown */
     bool fma;
     bool masks;                      /* memory accesses in some of a vector's lanes are one instruction */
     int page;                        /* memory is there, or not, in pieces of so many bytes at least; 0: unknown */
     bool gathers;                    /* loads of 4 and 8 bytes by an address a lane are one */
+    /* integers of `bytes` bytes by an address a lane, where the mask, of as many lanes, or NULL, says so, else 0; NULL,
+     * or gives it: not of so many lanes */
+    LLVMValueRef (*gather)(struct em *e, LLVMValueRef pointers, LLVMValueRef mask, int bytes);
     bool index32;                    /* integers of 32 bits are cheaper than those of 64 */
     bool divides_lanes;              /* several doubles are divided at once, an integer by itself */
     bool converts_f16;               /* conversions between f16 and f32 are one */

@@ -158,15 +158,31 @@ static LLVMValueRef gather_scalars(struct em *e, enum tcc_dtype d, LLVMValueRef 
     return em_from_bits(e, d, v);
 }
 
+/* NULL: the machine has nothing of its own for it. */
+static LLVMValueRef gather_by_machine(struct em *e, LLVMValueRef pointers, LLVMValueRef mask, int bytes)
+{
+    if (!e->m->gather || bytes > 8)
+        return NULL;
+    return e->m->gather(e, pointers, all_on(mask) ? NULL : em_splat(e, mask, e->lanes), bytes);
+}
+
 static LLVMValueRef gather(struct em *e, int operand, LLVMValueRef offsets, LLVMValueRef mask, LLVMValueRef otherwise)
 {
     enum tcc_dtype d = e->k->operands[operand].dtype;
     int bytes = tcc_dtype_bytes(d);
     LLVMValueRef pointers = addresses(e, operand, offsets);
     bool hardware = e->m->gathers && (bytes == 4 || bytes == 8);
+    LLVMTypeRef t = em_vec(em_mem_type(e, d), e->lanes), types[2] = {t, LLVMTypeOf(pointers)};
+    LLVMValueRef own = gather_by_machine(e, pointers, mask, bytes);
+    if (own) {
+        own = em_from_bits(e, d, LLVMBuildBitCast(e->b, own, t, ""));
+        if (!otherwise || all_on(mask))
+            return own;
+        LLVMValueRef on = em_splat(e, mask, e->lanes), none = em_splat(e, otherwise, e->lanes);
+        return LLVMBuildSelect(e->b, on, own, none, "");
+    }
     if (all_on(mask) && !hardware)
         return gather_scalars(e, d, pointers, operand);
-    LLVMTypeRef t = em_vec(em_mem_type(e, d), e->lanes), types[2] = {t, LLVMTypeOf(pointers)};
     LLVMValueRef on = mask ? em_splat(e, mask, e->lanes) : em_int(em_vec(e->t_i1, e->lanes), 1);
     LLVMValueRef args[4] = {pointers, LLVMConstInt(e->t_i32, (unsigned)(bytes > 8 ? 8 : bytes), 0), on,
                             LLVMConstNull(t)};

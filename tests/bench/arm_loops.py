@@ -3,6 +3,7 @@
 """Inner loops of AArch64 under llvm-mca: multiply-adds a cycle as a share of what the processor's pipes can do, and what bounds each.
 
 usage: arm_loops.py BUILD [--markdown] [--least=PERCENT] [--show=LOOP:CPU] [CPU...]     --least: exit 1 where a loop's share is less
+       arm_loops.py BUILD --gathers     instead: cycles in which four floats are gathered by NEON's loads and by SVE's, on processors whose SVE has 128 bits
 
 Needs numpy, onnx and llvm-mca (Debian: llvm-19), no machine. llvm-mca takes data for granted in the first cache. A loop is the block that
 branches to itself and holds the most multiply-adds; of each network's kernels the one with the most. Share: the multiply-adds of that loop, by
@@ -16,6 +17,23 @@ from onnx import helper as h, numpy_helper as nh, TensorProto as T
 PIPES = {"cortex-a72": 1, "neoverse-n1": 2, "neoverse-v1": 4, "neoverse-v2": 4}
 # What multiplies, by element: fmla of floats; dot and matrix products; widening multiplications and products of 16 bits.
 MULTIPLIES = r"\b(fmla|fmlal2?|bfdot|bfmmla|bfmlal[bt]|sdot|udot|usdot|sudot|us?mmla|smmla|mul(?! vl)|mla|[su]mlal2?|[su]mull2?)\b"
+
+# What gathers four floats at x0: where their indices come from, the code that is made (128 bits: by NEON) and what SVE would do instead.
+GATHERS = {
+    "indices in memory, of 64 bits": (
+        "ldp x3, x4, [x1], #32; ldp x5, x6, [x1, #-16]; add x4, x0, x4, lsl #2; add x5, x0, x5, lsl #2; add x6, x0, x6, lsl #2;"
+        "ldr s3, [x0, x3, lsl #2]; ld1 {v3.s}[1], [x4]; ld1 {v3.s}[2], [x5]; ld1 {v3.s}[3], [x6]; str q3, [x2], #16",
+        "ldp q1, q2, [x1], #32; ld1w {z3.d}, p0/z, [x0, z1.d, lsl #2]; ld1w {z4.d}, p0/z, [x0, z2.d, lsl #2]; uzp1 z3.s, z3.s, z4.s; str q3, [x2], #16"),
+    "computed, of 64 bits": (
+        "add v1.2d, v1.2d, v20.2d; add v2.2d, v2.2d, v20.2d; fmov x3, d1; mov x4, v1.d[1]; fmov x5, d2; mov x6, v2.d[1];"
+        "ldr s3, [x3]; ld1 {v3.s}[1], [x4]; ld1 {v3.s}[2], [x5]; ld1 {v3.s}[3], [x6]; str q3, [x2], #16",
+        "add v1.2d, v1.2d, v20.2d; add v2.2d, v2.2d, v20.2d; ld1w {z3.d}, p0/z, [z1.d]; ld1w {z4.d}, p0/z, [z2.d]; uzp1 z3.s, z3.s, z4.s; str q3, [x2], #16"),
+    "computed, of 32 bits": (
+        "add v1.4s, v1.4s, v20.4s; fmov w3, s1; mov w4, v1.s[1]; mov w5, v1.s[2]; mov w6, v1.s[3];"
+        "ldr s3, [x0, w3, sxtw #2]; ldr s4, [x0, w4, sxtw #2]; ldr s5, [x0, w5, sxtw #2]; ldr s6, [x0, w6, sxtw #2];"
+        "mov v3.s[1], v4.s[0]; mov v3.s[2], v5.s[0]; mov v3.s[3], v6.s[0]; str q3, [x2], #16",
+        "add v1.4s, v1.4s, v20.4s; ld1w {z3.s}, p0/z, [x0, z1.s, sxtw #2]; str q3, [x2], #16"),
+}
 
 
 def value(name, kind, dims):
@@ -102,9 +120,16 @@ def main():
     parser.add_argument("--markdown", action="store_true")
     parser.add_argument("--least", type=float, default=0)
     parser.add_argument("--show", default="")
+    parser.add_argument("--gathers", action="store_true")
     args = parser.parse_args()
     build, bad = os.path.abspath(args.build), False
     row = (lambda *c: print("| " + " | ".join(c) + " |")) if args.markdown else (lambda *c: print(*(f"{x:<36}" if i == 0 else f"{x:<12}" for i, x in enumerate(c))))
+    if args.gathers:
+        row("gather of four floats", "processor", "NEON", "SVE")
+        for name, ways in GATHERS.items():
+            for cpu in args.cpus or ("neoverse-n2", "neoverse-v2"):
+                row(name, cpu, *(f"{measure(way.split(';'), cpu)[0]:.1f}" for way in ways))
+        return
     row("loop", "processor", "multiply-adds", "loads", "cycles", "share", "bound by")
     if args.markdown:
         row(*["---"] * 7)

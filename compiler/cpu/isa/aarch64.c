@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * aarch64.c - AArch64: code is for 32 vectors of 128 bits (NEON, and SVE's masks), or with SVE256 of 256 (SVE). What
+ * aarch64.c - AArch64: code is for 32 vectors of 128 bits (NEON, SVE's masks and gathers), or with SVE256 of 256. What
  * SVE has no general operation of LLVM's for works on scalable vectors, whose length LLVM is told. Sources: Arm
  * Architecture Reference Manual (DDI 0487); ELF for the Arm 64-bit Architecture (IHI 0056).
  */
@@ -171,7 +171,8 @@ static V dot_bytes_pairs(struct em *e, V a, V b, V acc)
 static V scalable(struct em *e, V v)
 {
     LLVMTypeRef t = LLVMGetElementType(LLVMTypeOf(v));
-    LLVMTypeRef types[2] = {LLVMScalableVectorType(t, t == e->t_f64 ? 2 : 4), LLVMTypeOf(v)};
+    unsigned lanes = t == e->t_f64 || t == e->t_i64 ? 2 : 4;
+    LLVMTypeRef types[2] = {LLVMScalableVectorType(t, lanes), LLVMTypeOf(v)};
     return em_intrinsic(e, "llvm.vector.insert", 2, types, 3, (V[]){LLVMGetPoison(*types), v, em_i64(e, 0)});
 }
 
@@ -306,6 +307,40 @@ static V square_product(struct em *e, enum cpu_product what, V a, V b, V acc)
                         args);
 }
 
+/* -- Gathers at 128 bits ------------------------------------------------------------------------------------- */
+
+/* SVE's predicate of two lanes of 64 bits, whatever its vectors hold behind them; of those the ones with `mask`. */
+static V two_lanes(struct em *e, V mask)
+{
+    enum { VL2 = 2 };
+    LLVMTypeRef i64 = LLVMScalableVectorType(e->t_i64, 2), on = LLVMScalableVectorType(e->t_i1, 2);
+    V pattern = LLVMConstInt(e->t_i32, VL2, 0), both = em_intrinsic(e, "llvm.aarch64.sve.ptrue", 1, &on, 1, &pattern);
+    if (!mask)
+        return both;
+    V wide = scalable(e, LLVMBuildSExt(e->b, mask, em_vec(e->t_i64, 2), ""));
+    return em_intrinsic(e, "llvm.aarch64.sve.cmpne", 1, &i64, 3, (V[]){both, wide, LLVMConstNull(i64)});
+}
+
+/* Two addresses at once, whose elements come as integers of 64 bits. For bytes that is more than a load a lane. */
+static V gather(struct em *e, V pointers, V mask, int bytes)
+{
+    V part[EM_MAX_LANES / 2];
+    int lanes = em_lanes_of(pointers);
+    if (lanes % 2 || bytes == 1)
+        return NULL;
+    LLVMTypeRef element = LLVMIntTypeInContext(e->lc, 8 * (unsigned)bytes), two = em_vec(e->t_i64, 2);
+    LLVMTypeRef i64 = LLVMScalableVectorType(e->t_i64, 2), loaded[2] = {LLVMScalableVectorType(element, 2), i64};
+    for (int i = 0; i < lanes; i += 2) {
+        LLVMValueRef on = two_lanes(e, mask ? em_part(e, mask, i, 2) : NULL);
+        V at = scalable(e, LLVMBuildPtrToInt(e->b, em_part(e, pointers, i, 2), two, ""));
+        V v = em_intrinsic(e, "llvm.aarch64.sve.ld1.gather.scalar.offset", 2, loaded, 3, (V[]){on, at, em_i64(e, 0)});
+        v = bytes < 8 ? LLVMBuildZExt(e->b, v, i64, "") : v;
+        v = em_intrinsic(e, "llvm.vector.extract", 2, (LLVMTypeRef[]){two, i64}, 2, (V[]){v, em_i64(e, 0)});
+        part[i / 2] = LLVMBuildTrunc(e->b, v, em_vec(element, 2), "");
+    }
+    return lanes == 2 ? *part : em_side_by_side(e, lanes / 2, part);
+}
+
 /* -- The table ----------------------------------------------------------------------------------------------- */
 
 static void describe(struct cpu_machine *m)
@@ -313,8 +348,9 @@ static void describe(struct cpu_machine *m)
     bool sve256 = has(m, ARM_SVE256);
     if (sve256)
         m->emit.vector_bytes = 32;
-    m->emit.sve_units = sve256 ? 2 : 0;
+    m->emit.vscale = sve256 ? 2 : 0;
     m->emit.masks = m->emit.gathers = sve256;
+    m->emit.gather = has(m, ARM_SVE) && !sve256 ? gather : NULL;
     m->emit.word_bytes = 4; /* NEON's least vectors have 8 */
     m->emit.fma = true;
     m->emit.converts_f16 = true;
