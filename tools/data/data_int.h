@@ -65,6 +65,7 @@ struct data_array {
     int64_t stride;              /* elements from one sample to the next */
     int64_t outer, jump;         /* a sample is `outer` pieces, and so many elements from one to the next */
     double scale, mean, std;     /* (v * scale - mean) / std */
+    int64_t left;                /* of a folder: pictures of kinds that are not read */
     char name[256];              /* "FILE" or "FILE:ARRAY", for messages */
 };
 
@@ -281,6 +282,7 @@ bool data_picture_row(const struct data_picture *p, const char *name, const unsi
  * std 1. EXIT_FINE, or an exit code after a message. */
 int data_picture_told(const struct options *o, struct tccdata_picture *p);
 bool data_is_picture(const char *extension);                                /* of a file's name, without the dot */
+bool data_is_other_picture(const char *extension);                          /* one of a kind that is not read */
 /* Is it an input that takes pictures (floats or bytes of rank 4), or class numbers (integers of rank 1)? */
 bool data_takes_pictures(const struct tccrt_value_info *info);
 bool data_takes_classes(const struct tccrt_value_info *info);

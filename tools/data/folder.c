@@ -18,7 +18,7 @@ enum { DEEPEST = 16 };
 struct folder {
     struct data_source source;
     struct data_picture picture;
-    int64_t n, room;
+    int64_t n, room, left; /* left: pictures of kinds that are not read */
     char **paths;
     int64_t *classes;
 };
@@ -55,6 +55,12 @@ static bool is_picture(const char *name)
 {
     const char *dot = strrchr(name, '.');
     return dot && data_is_picture(dot + 1);
+}
+
+static bool is_other_picture(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return dot && data_is_other_picture(dot + 1);
 }
 
 static int visible(const struct dirent *e)
@@ -142,16 +148,21 @@ static bool walk(struct folder *f, const struct search *s, const char *path, int
         struct stat st;
         int length = snprintf(own, sizeof own, "%s/%s", path, list[i]->d_name);
         bool there = length < (int)sizeof own && stat(own, &st) == 0, folder = there && S_ISDIR(st.st_mode);
-        if (ok && folder && depth < DEEPEST && !(s->note && depth) &&
-            (class >= 0 || s->loose || has_pictures(own, depth + 1))) {
+        bool deeper = ok && folder && depth < DEEPEST && !(s->note && depth);
+        bool is_class = deeper && (class >= 0 || s->loose || has_pictures(own, depth + 1));
+        if (is_class) {
             int64_t its = s->loose    ? 0
                           : class < 0 ? class_named(s->column, list[i]->d_name, s->note, path, s->error)
                                       : class;
             ok = its >= 0 && (s->note || walk(f, s, own, its, depth + 1));
+        } else if (deeper && f) {
+            ok = walk(f, s, own, 0, depth + 1); /* no class: what is left out of it is counted */
         } else if (ok && there && !folder && (class >= 0 || s->loose) && is_picture(own) &&
                    !(ok = add(f, own, class))) {
             snprintf(s->error, ERROR_SIZE, "no memory");
         }
+        if (f && there && !folder && is_other_picture(own))
+            f->left++;
         free(list[i]);
     }
     if (n >= 0)
@@ -163,13 +174,15 @@ static bool find_pictures(struct folder *f, const char *path, struct data_column
 {
     struct stat st;
 
+    if (stat(path, &st) == 0 && !S_ISDIR(st.st_mode) && is_other_picture(path))
+        return put_error(error, "%s: such pictures are not read: JPEG, PNG, BMP, PNM, TIFF and WebP are", path);
     if (loose && stat(path, &st) == 0 && !S_ISDIR(st.st_mode))
         return add(f, path, 0) || put_error(error, "no memory");
     if (!walk(f, &(struct search){.column = c, .loose = loose, .error = error}, path, -1, 0))
         return false;
     if (!f->n)
-        snprintf(error, ERROR_SIZE, "%s: no pictures: expected %s/CLASS/NAME.jpg (or .png, .ppm, .bmp, .webp, .tif)",
-                 path, path);
+        snprintf(error, ERROR_SIZE, "%s: no pictures%s: expected %s/CLASS/NAME.jpg (or .png, .ppm, .bmp, .webp, .tif)",
+                 path, f->left ? " but of kinds that are not read (GIF, HEIC, AVIF, ...)" : "", path);
     return f->n > 0;
 }
 
@@ -227,5 +240,8 @@ bool data_open_folder(struct data_request *q, struct data_array *out, bool *foun
     plain.means.n = plain.stds.n = 0;
     plain.table = NULL;
     own.o = &plain;
-    return data_from_source(&own, &f->source, (enum tcc_dtype)f->picture.as.dtype, 4, dims, out, error);
+    int64_t left = f->left;
+    bool ok = data_from_source(&own, &f->source, (enum tcc_dtype)f->picture.as.dtype, 4, dims, out, error);
+    out->left = ok ? left : 0;
+    return ok;
 }

@@ -133,14 +133,24 @@ bool data_picture_row(const struct data_picture *p, const char *name, const unsi
 
 /* -- Names --------------------------------------------------------------------------------------------------------- */
 
+static bool is_listed(const char *extension, const char *const *list)
+{
+    while (*list && strcasecmp(*list, extension))
+        list++;
+    return *list;
+}
+
 bool data_is_picture(const char *extension)
 {
-    static const char *const list[] = {"jpg", "jpeg", "png", "ppm", "pgm", "bmp", "webp", "tif", "tiff"};
+    static const char *const list[] = {"jpg", "jpeg", "png", "ppm", "pgm", "bmp", "webp", "tif", "tiff", NULL};
+    return is_listed(extension, list);
+}
 
-    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
-        if (!strcasecmp(list[i], extension))
-            return true;
-    return false;
+bool data_is_other_picture(const char *extension)
+{
+    static const char *const list[] = {"avif", "gif", "heic", "heif", "jfif", "jp2", "jpe", "jxl", "pbm", "pcx", "pnm",
+                                       "svg", "tga", NULL};
+    return is_listed(extension, list);
 }
 
 /* -- What an input takes ------------------------------------------------------------------------------------------- */

@@ -55,7 +55,7 @@ int data_reader_of(const char *path, const struct data_file *f, int asked)
     int id = asked >= 0 ? asked : f ? reader_by_content(f) : READER_folder;
     const char *dot = strrchr(path, '.');
 
-    if (id < 0 && dot && data_is_picture(dot + 1))
+    if (id < 0 && dot && (data_is_picture(dot + 1) || data_is_other_picture(dot + 1)))
         id = READER_folder;
     for (int i = 0; i < NREADERS && id < 0; i++)
         if (has_suffix(path, readers[i].suffixes))

@@ -237,6 +237,9 @@ void data_set_notes(const struct options *o, const struct data_set *set)
 {
     for (int i = 0; i < set->n && !option_set(o, OPT_quiet); i++) {
         const struct data_array *a = &set->arrays[i];
+        if (a->left)
+            fprintf(stderr, "note: %s: %lld picture%s left out: GIF, HEIC, AVIF and others are not read\n", a->name,
+                    (long long)a->left, a->left == 1 ? " is" : "s are");
         if ((int)a->dtype != set->inputs[i].dtype && !a->scaled && !a->reshape)
             fprintf(stderr, "note: %s: %s becomes %s for input '%s'\n", a->name, tcc_dtype_name(a->dtype),
                     tcc_dtype_name((enum tcc_dtype)set->inputs[i].dtype), set->inputs[i].name);
