@@ -82,17 +82,24 @@ static bool pads(const struct ir_node *n)
     return longer || lanes_along_rows(n);
 }
 
+/* More than one? */
+static bool has_taps(const struct ir_node *n)
+{
+    ir_type w = n->in[1].value->type;
+    int i = 2;
+    while (i < w->rank && dim_of(n, 1, i) == 1)
+        i++;
+    return i < w->rank;
+}
+
 /* Is it a convolution of float32 with one tap, no padding, and so many results of a point that bringing its channels
  * together costs little? */
 static bool one_tap(const struct ir_node *n)
 {
     enum { MANY = 128 };
     ir_type w = n->in[1].value->type;
-    bool one = n->in[0].value->type->dtype == TCC_F32 && w->dtype == TCC_F32 && ir_get_i(n, IR_ATTR_groups, 1) == 1 &&
-               dim_of(n, 1, 0) >= MANY && dim_of(n, 1, 1) >= MANY && !pass_is_padded(n);
-    for (int i = 2; i < w->rank && one; i++)
-        one = dim_of(n, 1, i) == 1;
-    return one;
+    return n->in[0].value->type->dtype == TCC_F32 && w->dtype == TCC_F32 && ir_get_i(n, IR_ATTR_groups, 1) == 1 &&
+           dim_of(n, 1, 0) >= MANY && dim_of(n, 1, 1) >= MANY && !pass_is_padded(n) && !has_taps(n);
 }
 
 /*
@@ -259,8 +266,9 @@ static kn_layout conv_layout(const struct pass_machine *m, struct ir_ctx *ctx, c
     if (rank + 2 > TCC_MAX_RANK || (!in_f32(w->dtype) && !in_bytes(w->dtype)) || c < 1 || o < 1 || per_in < 1 ||
         (lanes_along_rows(n) && !pass_is_padded(n)))
         return NULL;
-    /* Few results of many channels: a plain result from blocks, not worth its padding. */
-    bool few = o < 8;
+    /* Few results of many channels: a plain result from blocks, not worth its padding. Channels are lanes where a point
+     * has several taps, or one result (window.c). */
+    bool few = o < 8, lanes = few && w->dtype == TCC_F32 && (o == 1 || (has_taps(n) && c % BLOCK == 0));
     if (few && (groups > 1 || c < BLOCK || !in_f32(w->dtype)))
         return NULL;
     bool depthwise = per_in == 1 && groups == c && o == c && c > 1, plain_in = groups == 1 && c < 8;
@@ -270,7 +278,7 @@ static kn_layout conv_layout(const struct pass_machine *m, struct ir_ctx *ctx, c
     case -1: return few ? NULL : kn_layout_blocked(ctx, rank, 1, BLOCK);
     case 0: return plain_in ? NULL : kn_layout_blocked(ctx, rank, 1, BLOCK);
     case 1: {
-        if (o == 1 && w->dtype == TCC_F32)
+        if (lanes)
             return kn_layout_blocked(ctx, rank, 1, BLOCK);
         int depth = rank + 3 <= TCC_MAX_RANK ? depth_in(m, n, plain_in ? 1 : BLOCK) : 1;
         bool by_taps = depth > 1 && dim_of(n, 1, rank - 1) % depth == 0;

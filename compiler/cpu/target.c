@@ -14,9 +14,9 @@
 #include <stdlib.h>
 
 const struct cpu_template *const cpu_templates[] = {
-    &cpu_template_attention, &cpu_template_winograd,  &cpu_template_contract,
-    &cpu_template_conv,      &cpu_template_depthwise, &cpu_template_fold,
-    &cpu_template_pool,      &cpu_template_loops,     NULL};
+    &cpu_template_attention, &cpu_template_winograd, &cpu_template_contract,
+    &cpu_template_fold,      &cpu_template_conv,     &cpu_template_depthwise,
+    &cpu_template_pool,      &cpu_template_loops,    NULL};
 
 /* -- Parts ------------------------------------------------------------------------------------------- */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * window.c - sliding windows without a sum over channels, depthwise convolution and pooling in a channel-blocked
- * layout; and convolutions to one channel, which are the same but for a sum over the lanes at the end.
+ * layout; and convolutions to one channel or few, which are the same but for a sum over the lanes at the end.
  *
  * The vector runs over channel lanes, a register tile holds mr neighbouring outputs of one row of the image, and every
  * tap is one load (and one multiply-add or maximum) for each of them. Padding along rows is cut at compile time,
@@ -11,7 +11,7 @@
  *
  * Of a convolution to one channel the lanes are channels that are summed up: each neighbour has a vector of partial
  * sums. Those of as many neighbours as there are lanes are folded together, so that what follows runs in lanes along
- * the row.
+ * the row. Each of several channels is a pass over the image.
  */
 #include "compiler/cpu/window_int.h"
 #include "base/mutant.h"

@@ -142,7 +142,10 @@ static bool find_load(struct window *w, int i)
     for (int g = 0; w->folds && g < in->nguards; g++)
         if (ir_uses_sym(in->guards[g].e, w->k->dims[w->vec].var))
             return false;
-    return (!w->folds || !l->uniform) && find_guards(w, in);
+    /* Of several columns lanes are channels, not taps along the row. */
+    if (w->folds && (l->uniform || (w->k->roles.contraction.n && l->row % w->lanes)))
+        return false;
+    return find_guards(w, in);
 }
 
 /* The lane dim: short, constant, of unit stride in the first store; of sums over the lanes the last inner one. */
@@ -258,14 +261,28 @@ static bool may_fold(const struct window *w)
     return w->nreds == 1 && red->reducer == KN_SUM && red->dtype == TCC_F32;
 }
 
-/* What a pooling reduces, or a convolution whose results have no columns of their own. */
+/* Has a convolution whose lanes are summed up several taps, and so few columns that each is worth a pass over the
+ * image? Products in lanes of columns would be wasted on padding for more than half. */
+static bool few_columns(const struct window *w, unsigned columns)
+{
+    enum { FEW = 7 };
+    int64_t all = 1;
+    int sums = 0;
+    for (int d = 0; d < w->k->ndims; d++) {
+        all *= columns & 1u << d ? ir_const_or(w->k->dims[d].extent, FEW + 1) : 1;
+        sums += w->k->dims[d].role == KN_INNER && !ir_is_value(w->k->dims[d].extent, 1);
+    }
+    return w->folds && all <= FEW && sums > 1;
+}
+
+/* What a pooling reduces, or a convolution whose results have no columns of their own, or few. */
 static bool find_reductions(struct window *w)
 {
     const struct kn_contraction *c = &w->k->roles.contraction;
     if (w->k->roles.form == KN_REDUCTION)
         for (; w->nreds < W_MAX_REDS && w->k->roles.reduction.reduce[w->nreds] >= 0; w->nreds++)
             w->red[w->nreds] = w->k->roles.reduction.reduce[w->nreds];
-    else if (kn_only_multiplies(w->k) && !c->n)
+    else if (kn_only_multiplies(w->k) && (!c->n || few_columns(w, c->n)))
         w->red[w->nreds++] = c->reduce;
     return w->nreds > 0;
 }
