@@ -78,11 +78,26 @@ int cpu_winograd_panel(const struct pass_machine *m, int64_t channels)
     return blocks % 2 && (two || blocks < FEW) ? BLOCK : 2 * BLOCK;
 }
 
-/* A size of a result that is not known: a sequence has as many elements as a small image. */
+/* What is open of a sequence's sizes: samples, of which strides leave few. */
+static bool samples(void *user, ir_expr sym, int64_t *out)
+{
+    enum { SAMPLES = 2048 };
+    (void)user;
+    (void)sym;
+    *out = SAMPLES;
+    return true;
+}
+
+/* A size of a result that is not known: a sequence has as many elements as a small image, at most. */
 static int64_t size_of(ir_type y, int axis)
 {
     enum { SEQUENCE = 256 };
-    return ir_const_or(y->dim[axis], y->rank == 3 ? SEQUENCE : CPU_IMAGE_GUESS);
+    int64_t n;
+    if (y->rank != 3)
+        return ir_const_or(y->dim[axis], CPU_IMAGE_GUESS);
+    if (ir_is_const(y->dim[axis], &n) || (ir_eval(y->dim[axis], samples, NULL, &n) && n > 0 && n < SEQUENCE))
+        return n;
+    return SEQUENCE;
 }
 
 /* Of a point and a vector of channels, there and back. */
