@@ -17,9 +17,9 @@
 #include <math.h>
 
 /* In ns: what the way by HBM costs (two transfers' fixed times and what their engines do about them), an element of it,
- * a byte of a long row; a cycle of Vector. */
+ * a byte of a long row; a cycle of Vector; an element of each partition that an index chooses. */
 struct rates {
-    double way, element, byte, cycle;
+    double way, element, byte, cycle, gather;
 };
 
 static struct rates rates_of(enum neuron_core_kind core)
@@ -30,23 +30,48 @@ static struct rates rates_of(enum neuron_core_kind core)
     return (struct rates){.way = TRANSFERS * nk_costs.transfer[NK_TRANSFER_START_NS] + BETWEEN_NS,
                           .element = nk_costs.transfer[NK_TRANSFER_LEAST_ROW] * byte,
                           .byte = byte,
-                          .cycle = 1e3 / c->mhz[NEURON_VECTOR]};
+                          .cycle = 1e3 / c->mhz[NEURON_VECTOR],
+                          .gather = 1e3 * nk_costs.instr[NK_COST_DMA_GATHER_ANY_always].plus / c->mhz[NEURON_GPSIMD]};
+}
+
+/* The one reduction of a first stage that reads by an index, as a loss does at its labels; -1: it is of another form. */
+static int indexed_reduction(const struct kn_kernel *k)
+{
+    enum { PURE = KN_BIT(KN_LOAD) | KN_BIT(KN_SCALAR) | KN_BIT(KN_CONST) | KN_BIT(KN_EXPR) };
+    int reduce = k->nstages ? k->stages[0].last - 1 : -1;
+    if (!kn_has(k, KN_BIT(KN_INDEX)) || k->roles.form != KN_NO_FORM || kn_has_operand(k, KN_BIT(KN_LOCAL)) ||
+        k->insns[reduce].code != KN_REDUCE || !k->stages[0].inner)
+        return -1;
+    for (int s = 0; s < k->nstages; s++)
+        if (k->stages[s].repeat || (s && k->stages[s].inner))
+            return -1;
+    for (int i = 0; i < k->ninsns; i++)
+        if (i != reduce && !((PURE | KN_BIT(i < reduce ? KN_INDEX : KN_STORE)) >> k->insns[i].code & 1))
+            return -1;
+    return reduce;
 }
 
 /* The kernel's reduction, of float32 and without guards; -1: it is of another form. */
 static int only_reduction(const struct kn_kernel *k)
 {
     int reduce = nk_only_reduction(k);
+    if (reduce < 0)
+        reduce = indexed_reduction(k);
     for (int i = 0; i < k->ninsns; i++)
         if (k->insns[i].nguards)
             return -1;
     return reduce >= 0 && k->insns[reduce].dtype == TCC_F32 ? reduce : -1;
 }
 
+static const struct kn_stage *first_stage(const struct kn_kernel *k)
+{
+    return kn_has(k, KN_BIT(KN_INDEX)) ? &k->stages[0] : kn_main_stage(k);
+}
+
 /* Do points of the dim lie side by side in HBM, as the first stage loads them? */
 static bool is_along_rows(const struct kn_kernel *k, int dim)
 {
-    for (int i = 0; i < kn_main_stage(k)->last; i++) {
+    for (int i = 0; i < first_stage(k)->last; i++) {
         const struct kn_insn *n = &k->insns[i];
         if (n->code == KN_LOAD && n->nindex && ir_uses_sym(n->index[n->nindex - 1], k->dims[dim].var))
             return true;
@@ -69,7 +94,7 @@ static int dim_to_cut(const struct kn_kernel *k, const int64_t *extent, int64_t 
     int best = -1;
     *pieces = 1;
     for (int d = 0; d < k->ndims; d++) {
-        if (!(kn_main_stage(k)->inner >> d & 1))
+        if (!(first_stage(k)->inner >> d & 1))
             continue;
         int64_t least = is_along_rows(k, d) ? LEAST_ROW : 1;
         for (int64_t n = most; n > *pieces; n--)
@@ -124,7 +149,7 @@ static struct kn_insn partial(const struct cut *c, enum kn_code code, int arg)
 static const struct kn_kernel *first_pass(const struct cut *c)
 {
     const struct kn_kernel *from = c->k;
-    int last = kn_main_stage(from)->last;
+    int last = first_stage(from)->last;
     struct kn_kernel *to = same_operands(c, from->ndims + 1, last + 1, 2);
     ir_expr var = from->dims[c->dim].var, place = ir_add(c->ctx, ir_mulc(c->ctx, c->piece, c->each), c->point);
     to->dims[0] = (struct kn_dim){c->piece, ir_const(c->ctx, c->pieces), KN_OUTER};
@@ -143,7 +168,7 @@ static const struct kn_kernel *first_pass(const struct cut *c)
             n->expr = ir_subst(c->ctx, n->expr, 1, &var, &place);
     }
     to->insns[last] = partial(c, KN_STORE, c->reduce);
-    to->stages[0] = (struct kn_stage){.inner = kn_main_stage(from)->inner << 1, .first = 0, .last = last};
+    to->stages[0] = (struct kn_stage){.inner = first_stage(from)->inner << 1, .first = 0, .last = last};
     to->stages[1] = (struct kn_stage){.first = last, .last = last + 1};
     return to;
 }
@@ -152,7 +177,7 @@ static const struct kn_kernel *first_pass(const struct cut *c)
 static const struct kn_kernel *second_pass(const struct cut *c)
 {
     const struct kn_kernel *from = c->k;
-    int last = kn_main_stage(from)->last, moved = 2 - last, n = 0;
+    int last = first_stage(from)->last, moved = 2 - last, n = 0;
     struct kn_kernel *to = same_operands(c, c->nouter + 1, from->ninsns + moved, from->nstages);
     for (int d = 0; d < from->ndims; d++)
         if (from->dims[d].role == KN_OUTER)
@@ -205,9 +230,10 @@ bool nk_few(struct ir_ctx *ctx, enum neuron_core_kind core, const struct kn_kern
     }
     c.dim = dim_to_cut(k, extent, most_pieces(core), &c.pieces);
     double lanes = most < NEURON_PARTITIONS ? (double)most : NEURON_PARTITIONS;
-    double saved = inner * results * r.cycle * (1 / lanes - 1 / (double)c.pieces);
+    double each = kn_has(k, KN_BIT(KN_INDEX)) ? r.gather : r.cycle;
+    double saved = inner * results * each * (1 / lanes - 1 / (double)c.pieces);
     double way = r.way + results * (double)c.pieces * r.element;
-    c.by_rows = nk_is_by_rows(k);
+    c.by_rows = !kn_has(k, KN_BIT(KN_INDEX)) && nk_is_by_rows(k);
     if (c.by_rows) {
         saved = by_rows_ns(&r, inner, results) - inner * results * 4 * r.byte;
         way = r.way + by_rows_ns(&r, (double)c.pieces, results);
