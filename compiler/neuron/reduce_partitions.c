@@ -17,7 +17,7 @@
 #include <math.h>
 
 /* In ns: what the way by HBM costs (two transfers' fixed times and what their engines do about them), an element of it,
- * a byte of a long row; a cycle of Vector; an element of each partition that an index chooses. */
+ * a byte of a long row; a cycle of Vector; an element in each partition that an index chooses. */
 struct rates {
     double way, element, byte, cycle, gather;
 };
@@ -31,7 +31,8 @@ static struct rates rates_of(enum neuron_core_kind core)
                           .element = nk_costs.transfer[NK_TRANSFER_LEAST_ROW] * byte,
                           .byte = byte,
                           .cycle = 1e3 / c->mhz[NEURON_VECTOR],
-                          .gather = 1e3 * nk_costs.instr[NK_COST_DMA_GATHER_ANY_always].plus / c->mhz[NEURON_GPSIMD]};
+                          .gather =
+                              1e3 * nk_costs.instr[NK_COST_DMA_GATHER_ANY_always].plus / c->mhz[NEURON_GPSIMD]};
 }
 
 /* The one reduction of a first stage that reads by an index, as a loss does at its labels; -1: it is of another form. */
