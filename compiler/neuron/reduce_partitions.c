@@ -35,7 +35,7 @@ static struct rates rates_of(enum neuron_core_kind core)
                               1e3 * nk_costs.instr[NK_COST_DMA_GATHER_ANY_always].plus / c->mhz[NEURON_GPSIMD]};
 }
 
-/* The one reduction of a first stage that reads by an index, as a loss does at its labels; -1: it is of another form. */
+/* The one reduction of a first stage that reads by an index, as a loss does at its labels; -1: none is. */
 static int indexed_reduction(const struct kn_kernel *k)
 {
     enum { PURE = KN_BIT(KN_LOAD) | KN_BIT(KN_SCALAR) | KN_BIT(KN_CONST) | KN_BIT(KN_EXPR) };
