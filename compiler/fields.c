@@ -94,7 +94,7 @@ const struct tccc_setter tccc_setters[] = {{"weights", set_weights, say_weights}
 #define OF_TRAIN struct tccc_train
 #define OF_SPLIT struct tccc_split
 
-enum { ARGUMENT = TCCC_ARGUMENT, KEY = TCCC_KEY, PATH = TCCC_PATH, AGAIN = TCCC_AGAIN };
+enum { ARGUMENT = TCCC_ARGUMENT, KEY = TCCC_KEY, PATH = TCCC_PATH, AGAIN = TCCC_AGAIN, POSITIVE = TCCC_POSITIVE };
 
 const struct tccc_field tccc_fields[] = {
 #define TCCC_FIELD(id, long_name, short_name, argument, kind, tools, group, help, in, type, member, least, most, uses) \

@@ -13,7 +13,7 @@
 enum tccc_structure { TCCC_OPTIONS, TCCC_TRAIN, TCCC_SPLIT };
 enum tccc_field_type { TCCC_TEXT, TCCC_LIST, TCCC_FLAG, TCCC_INT, TCCC_LONG, TCCC_SIZE, TCCC_REAL, TCCC_LIMIT,
                        TCCC_COUNT, TCCC_STREAM, TCCC_SET };
-enum tccc_field_use { TCCC_ARGUMENT = 1, TCCC_KEY = 2, TCCC_PATH = 4, TCCC_AGAIN = 8 };
+enum tccc_field_use { TCCC_ARGUMENT = 1, TCCC_KEY = 2, TCCC_PATH = 4, TCCC_AGAIN = 8, TCCC_POSITIVE = 16 };
 
 /* What an option's text ("": none was given) means for members of the structure; what it had to be, NULL: it was. And
  * the text that gives the members; NULL: none is needed. */

@@ -46,9 +46,14 @@ static bool read_real(const struct options *o, enum option_id id, const struct t
 {
     double *v = &TCCC_FIELD_AT(double, to, f);
 
-    if (f->type != TCCC_LIMIT || strcmp(option_text(o, id, ""), "inf") != 0)
-        return option_float(o, id, v);
-    *v = INFINITY;
+    if (f->type == TCCC_LIMIT && strcmp(option_text(o, id, ""), "inf") == 0)
+        *v = INFINITY;
+    else if (!option_float(o, id, v))
+        return false;
+    if (f->uses & TCCC_POSITIVE && *v == 0)
+        return usage_error(o, "--%s=%s: expected a number above 0", option_table[id].long_name,
+                           option_text(o, id, "")),
+               false;
     return true;
 }
 

@@ -164,6 +164,9 @@ def test_what_is_refused():
     for member, value in trains:
         raises(tccc.UsageError, f"there is no option '{member}' without training", tccc.compile, DIGITS, **{member: value})
     raises(tccc.UsageError, "level: expected an int", tccc.compile, DIGITS, level="high")
+    raises(tccc.UsageError, "level: expected an int from 0 to 3, not 7", tccc.compile, DIGITS, level=7)
+    for name, value in dict(clip_norm=0, ema=0.0, bucket_cap_mb=0, accumulate=0, memory_budget=0, partitions=0).items():    # not "as if it were not given"
+        raises(tccc.UsageError, f"{name}: expected a", tccc.train, DIGITS, loss="cross_entropy", **{name: value})
     raises(tccc.UsageError, "weights: expected embed, external, auto or random:SEED", tccc.compile, DIGITS, weights="few")
     raises(tccc.UsageError, "offload: expected activations, optimizer or both", tccc.train, DIGITS, loss="cross_entropy", offload="all")
     raises(tccc.UsageError, "ModelProto", tccc.compile, 3)

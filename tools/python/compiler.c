@@ -8,6 +8,8 @@
 #define Py_LIMITED_API 0x030b0000
 #include <Python.h>
 
+#include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,6 +107,12 @@ static int take_number(const char *name, PyObject *value, const struct tccc_fiel
 
     if (take_whole(name, value, &whole))
         return -1;
+    bool size = f->type == TCCC_SIZE;
+    if (size ? whole < 1 : whole < f->least || whole > f->most) {
+        PyErr_Format(PyExc_TypeError, "%s: expected an int from %lld to %lld, not %lld", name,
+                     size ? 1LL : (long long)f->least, size ? LLONG_MAX : (long long)f->most, whole);
+        return -1;
+    }
     if (f->type == TCCC_INT)
         TCCC_FIELD_AT(int, to, f) = (int)whole;
     else if (f->type == TCCC_LONG)
@@ -125,6 +133,13 @@ static int set_members(PyObject *value, const struct tccc_field *f, void *to)
     return expected ? wrong(f->name, expected) : 0;
 }
 
+static int take_real(PyObject *value, const struct tccc_field *f, void *to)
+{
+    double v = TCCC_FIELD_AT(double, to, f) = PyFloat_AsDouble(value);
+
+    return !PyErr_Occurred() && f->uses & TCCC_POSITIVE && v == 0 ? wrong(f->name, "a number above 0") : 0;
+}
+
 static int take_field(struct job *j, PyObject *value, const struct tccc_field *f)
 {
     void *const structures[] = {[TCCC_OPTIONS] = &j->o, [TCCC_TRAIN] = &j->t, [TCCC_SPLIT] = &j->split};
@@ -136,7 +151,10 @@ static int take_field(struct job *j, PyObject *value, const struct tccc_field *f
     case TCCC_FLAG: TCCC_FIELD_AT(bool, to, f) = PyObject_IsTrue(value) == 1; break;
     case TCCC_SET: return set_members(value, f, to);
     case TCCC_REAL:
-    case TCCC_LIMIT: TCCC_FIELD_AT(double, to, f) = PyFloat_AsDouble(value); break;
+    case TCCC_LIMIT:
+        if (take_real(value, f, to))
+            return -1;
+        break;
     default: return take_number(f->name, value, f, to);
     }
     return PyErr_Occurred() ? -1 : 0;
