@@ -27,7 +27,7 @@ void onnx_close(struct onnx_model *m)
 }
 
 /* Reads a model whose file is mapped. NULL: the model is closed, as it is when there is no memory. */
-static struct onnx_model *read_model(struct ir_ctx *ctx, struct onnx_model *m, struct onnx_error *err)
+static struct onnx_model *read_model(struct ir_ctx *ctx, struct onnx_model *volatile m, struct onnx_error *err)
 {
     struct onnx_reader r = {.model = m, .err = err};
     struct ir_protect frame;

@@ -132,7 +132,7 @@ static int by_name(const void *a, const void *b)
 struct pt2_entry *pt2_zip(struct ir_ctx *ctx, const struct ir_where *where, const uint8_t *data, uint64_t size, int *n)
 {
     struct zip z = {.ctx = ctx, .where = where, .data = data, .size = size};
-    uint64_t at, bytes, count;
+    uint64_t at = 0, bytes = 0, count = 0;
     *n = 0;
     if (!find_directory(&z, &at, &bytes, &count))
         return NULL;

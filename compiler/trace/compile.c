@@ -93,7 +93,7 @@ static char *text_of(struct trace_ctx *c, size_t *size)
 {
     struct ir_protect frame;
     char *text = NULL;
-    FILE *f = open_memstream(&text, size);
+    FILE *volatile f = open_memstream(&text, size);
     if (!f)
         return NULL;
     if (!IR_PROTECT(c->graph.ctx, &frame)) { /* the jump goes on without the stream */
