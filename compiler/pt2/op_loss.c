@@ -107,7 +107,7 @@ bool aten_difference_loss(struct pt2 *p)
     return out_reduced(p, imp_formula_n(im, forms[arg], IMP_NUMBERS(bound), d));
 }
 
-/* binary_cross_entropy; arg 1: with_logits, max(x, 0) - x t + log1p(exp(-|x|)) and its form with pos_weight */
+/* binary_cross_entropy; arg 1: with_logits, as in passes/train/loss.c: no difference of large numbers */
 bool aten_bce(struct pt2 *p)
 {
     int arg = p->row->arg;
@@ -121,8 +121,8 @@ bool aten_bce(struct pt2 *p)
     pos = pos ? imp_cast(im, pos, imp_dtype(x)) : NULL;
     struct ir_value *loss = !p->row->arg
                                 ? imp_formula(im, "-(y * max(log(x), -100) + (1 - y) * max(log1p(-x), -100))", x, t)
-                            : pos ? imp_formula(im, "(1 - y) * x + ((z - 1) * y + 1) * softplus(-x)", x, t, pos)
-                                  : imp_formula(im, "(1 - y) * x + softplus(-x)", x, t);
+                            : pos ? imp_formula(im, "(1 - y) * softplus(x) + z * y * softplus(-x)", x, t, pos)
+                                  : imp_formula(im, "(1 - y) * softplus(x) + y * softplus(-x)", x, t);
     if (weight)
         loss = imp_bin(im, IR_mul, loss, weight);
     return out_reduced(p, loss);

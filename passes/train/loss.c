@@ -325,22 +325,30 @@ bool loss_distance(struct loss_build *l)
     return loss_elements(l, choose(l, near, op2(l, IR_mul, square, num(l, 0.5 / beta)), far), selected_near);
 }
 
-/* (1 - t) x + v softplus(-x), v = 1 + (pos_weight - 1) t; slope (1 - t) - v (1 - sigmoid(x)) */
+/* Where x is far on the target's side, the value and the slope are small: neither is a difference of large numbers here,
+ * as (1 - t) x + softplus(-x) would be, which float32 rounds to 0 below -17. */
+struct ir_value *loss_binary(struct loss_build *l, struct ir_value *negative, struct ir_value *positive,
+                             struct ir_value **slopes)
+{
+    struct ir_value *x = l->x, *minus = op1(l, IR_neg, x);
+    if (slopes) {
+        struct ir_value *up = op2(l, IR_mul, negative, op1(l, IR_sigmoid, x));
+        *slopes = op2(l, IR_sub, up, op2(l, IR_mul, positive, op1(l, IR_sigmoid, minus)));
+    }
+    struct ir_value *other = op2(l, IR_mul, negative, op1(l, IR_softplus, x));
+    return op2(l, IR_add, other, op2(l, IR_mul, positive, op1(l, IR_softplus, minus)));
+}
+
 bool loss_logits(struct loss_build *l)
 {
     const struct train_loss *o = l->loss;
     if (!loss_values_fit(l))
         return false;
-    struct ir_value *t = wanted(l), *x = l->x, *one = num(l, 1);
-    struct ir_value *rest = op2(l, IR_sub, one, t), *minus = op1(l, IR_neg, x), *v = NULL;
+    struct ir_value *t = wanted(l), *positive = t, *slopes;
     int last = l->rank - 1;
-    if (o->pos_weights) {
-        struct ir_value *more = op2(l, IR_sub, along(l, o->npos_weights, o->pos_weights, last), one);
-        v = op2(l, IR_add, op2(l, IR_mul, more, t), one);
-    }
-    struct ir_value *product = times(l, op1(l, IR_softplus, minus), v);
-    struct ir_value *each = op2(l, IR_add, op2(l, IR_mul, rest, x), product);
-    struct ir_value *slopes = op2(l, IR_sub, rest, times(l, op1(l, IR_sigmoid, minus), v));
+    if (o->pos_weights)
+        positive = op2(l, IR_mul, along(l, o->npos_weights, o->pos_weights, last), t);
+    struct ir_value *each = loss_binary(l, op2(l, IR_sub, num(l, 1), t), positive, &slopes);
     if (o->weights) {
         struct ir_value *w = along(l, o->nweights, o->weights, last);
         each = op2(l, IR_mul, each, w);

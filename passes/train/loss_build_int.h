@@ -68,6 +68,10 @@ bool loss_wrong(struct loss_build *l, const char *what);
 /* The value from each element's loss; slopes: by x, or NULL: to be differentiated. */
 bool loss_elements(struct loss_build *l, struct ir_value *each, struct ir_value *slopes);
 bool loss_values_fit(struct loss_build *l);
+/* negative softplus(x) + positive softplus(-x), and its slopes: of targets t, negative is 1 - t and positive t, times a
+ * weight perhaps. slopes: NULL, or where to put them. */
+struct ir_value *loss_binary(struct loss_build *l, struct ir_value *negative, struct ir_value *positive,
+                             struct ir_value **slopes);
 
 #define LOSS(name, target, holds, build, others, keys, doc) bool loss_##build(struct loss_build *l);
 #include "passes/train/losses.def"

@@ -24,17 +24,14 @@ bool loss_divergence(struct loss_build *l)
     return loss_elements(l, each, op1(l, IR_neg, t));
 }
 
-/* ((1 - t) x + softplus(-x)) (1 - p_t)^gamma alpha_t, 1 - p_t = p + t - 2 p t */
+/* The binary cross entropy times (1 - p_t)^gamma alpha_t, 1 - p_t = p (1 - t) + (1 - p) t */
 bool loss_focal(struct loss_build *l)
 {
     if (!loss_values_fit(l))
         return false;
-    struct ir_value *t = wanted(l), *x = l->x, *p = op1(l, IR_sigmoid, x), *one = num(l, 1);
-    struct ir_value *rest = op2(l, IR_sub, one, t);
-    struct ir_value *softplus = op1(l, IR_softplus, op1(l, IR_neg, x));
-    struct ir_value *cost = op2(l, IR_add, op2(l, IR_mul, rest, x), softplus);
-    struct ir_value *product = op2(l, IR_mul, p, rest);
-    struct ir_value *miss = op2(l, IR_add, op2(l, IR_mul, op2(l, IR_sub, one, p), t), product);
+    struct ir_value *t = wanted(l), *rest = op2(l, IR_sub, num(l, 1), t), *cost = loss_binary(l, rest, t, NULL);
+    struct ir_value *p = op1(l, IR_sigmoid, l->x), *other_p = op1(l, IR_sigmoid, op1(l, IR_neg, l->x));
+    struct ir_value *miss = op2(l, IR_add, op2(l, IR_mul, other_p, t), op2(l, IR_mul, p, rest));
     double alpha = l->loss->alpha, gamma = l->loss->gamma;
     struct ir_value *share = gamma == 2 ? op1(l, IR_square, miss) : op2(l, IR_pow, miss, num(l, gamma));
     struct ir_value *each = gamma == 0 ? cost : op2(l, IR_mul, cost, share);

@@ -74,6 +74,10 @@ show("bce", "bce_with_logits", c, u, bce)
 show("bce_sum", "bce_with_logits:reduction=sum", c, u, lambda x, t: bce(x, t, reduction="sum"))
 show("bce_weights", f"bce_with_logits:weight={text(P3)}", c, u, lambda x, t: bce(x, t, positive))
 show("bce_positive", f"bce_with_logits:pos_weight={text(P3)}", c, u, lambda x, t: bce(x, t, pos_weight=positive))
+# far on the target's side; in float64, since PyTorch's float32 takes 1 off a sigmoid near 1
+far = (u > 0.5).double()
+show("bce_far", "bce_with_logits", (far * 2 - 1) * (18 + c.abs() / 4).double(), far, bce)
+show("bce_far_positive", f"bce_with_logits:pos_weight={text(P3)}", (far * 2 - 1) * (18 + c.abs() / 4).double(), far, lambda x, t: bce(x, t, pos_weight=positive.double()))
 
 # Reductions
 show("batchmean", "cross_entropy:axis=1,reduction=batchmean,label_smoothing=0.1", x4, t4, lambda x, t: ce(x, t, reduction="sum", label_smoothing=0.1) / 2)
@@ -110,6 +114,7 @@ def dice(x, t, smooth=1.0):
 
 hard = (u > 0.5).float()
 show("focal", "focal", c / 10, hard, focal)
+show("focal_far", "focal", (far * 2 - 1) * (8 + c.abs() / 10).double(), far, focal)
 show("focal_soft", "focal:alpha=-1,gamma=3", c / 10, u, lambda x, t: focal(x, t, -1, 3))
 show("focal_zero", "focal:alpha=0.5,gamma=0", c / 10, hard, lambda x, t: focal(x, t, 0.5, 0))
 mask, spots = (torch.rand(3, 1, 4, 5) > 0.6).float(), torch.randn(3, 1, 4, 5)
