@@ -325,8 +325,8 @@ bool loss_distance(struct loss_build *l)
     return loss_elements(l, choose(l, near, op2(l, IR_mul, square, num(l, 0.5 / beta)), far), selected_near);
 }
 
-/* Where x is far on the target's side, the value and the slope are small: neither is a difference of large numbers here,
- * as (1 - t) x + softplus(-x) would be, which float32 rounds to 0 below -17. */
+/* Where x is far on the target's side, the value and the slope are small: neither is a difference of large numbers, as
+ * (1 - t) x + softplus(-x) would be, which float32 rounds to 0 below -17. */
 struct ir_value *loss_binary(struct loss_build *l, struct ir_value *negative, struct ir_value *positive,
                              struct ir_value **slopes)
 {

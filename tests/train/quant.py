@@ -56,8 +56,8 @@ def reference(path):
     return ReferenceEvaluator(path).run(None, {"x": samples()})[0]
 
 
-# Frantar et al.'s loop over rows of w [k, n], blocks of 16 rows, asymmetric 4 bits.
-def gptq(w, x, group=16, most=15):
+# Frantar et al.'s loop over rows of w [k, n], groups of 16 rows, asymmetric 4 bits; groups have the ranges that they have where a block of 128 begins.
+def gptq(w, x, group=16, most=15, block=128):
     w, h = w.astype(np.float64).copy(), x.T.astype(np.float64) @ x
     dead = np.diag(h) == 0
     h[dead, dead] = 1
@@ -66,8 +66,10 @@ def gptq(w, x, group=16, most=15):
     upper = np.linalg.cholesky(np.linalg.inv(h)).T
     codes = np.zeros(w.shape, np.int64)
     for i in range(len(w)):
+        if i % block == 0:
+            known = w.copy()
         if i % group == 0:
-            part = w[i : i + group]
+            part = known[i : i + group]
             lo, hi = np.minimum(part.min(0), 0), np.maximum(part.max(0), 0)
             scale = (hi - lo) / most
             zero = np.clip(np.rint(-lo / scale), 0, most)

@@ -13,6 +13,7 @@
 
 enum { AXIS_OPSET = 13 };
 #define DAMPING 0.01                       /* of the Hessian's mean diagonal, GPTQ's default */
+enum { BLOCK = 128 };                      /* rows of the authors' blocks */
 #define MOST_HESSIANS (INT64_C(512) << 20) /* bytes of those that are there at a time, of several */
 
 void quant_codes_free(struct quant_codes *c)
@@ -137,6 +138,16 @@ static void prepare(double *h, float *w, const struct quant_codes *c)
         h[i * c->k + i] += DAMPING * mean;
 }
 
+/* Groups that begin in a block have the ranges that their weights have where it begins, as in the authors' code and
+ * those that followed it, not with what rows of the block have given them. */
+static void settle_block(struct quant_codes *c, const float *w, int64_t k)
+{
+    int64_t first = (k + c->group - 1) / c->group * c->group;
+
+    for (int64_t g = first; g < k + BLOCK && g < c->k; g += c->group)
+        settle_group(c, w, g);
+}
+
 /* Destroys w. False: no memory. */
 static bool by_gptq(struct quant_codes *c, float *w, const double *hessian)
 {
@@ -150,8 +161,8 @@ static bool by_gptq(struct quant_codes *c, float *w, const double *hessian)
         factorise(h, c->k);
         invert(h, t, c->k);
         for (int64_t k = 0; k < c->k; k++) {
-            if (k % c->group == 0)
-                settle_group(c, w, k);
+            if (k % BLOCK == 0)
+                settle_block(c, w, k);
             for (int64_t n = 0; n < c->n; n++)
                 error[n] = (w[k * c->n + n] - encode(c, k, n, w[k * c->n + n])) / (float)t[k * c->k + k];
             for (int64_t m = k + 1; m < c->k; m++)
