@@ -348,7 +348,7 @@ static void free_data(struct tccrt_session *s)
 void tccrt_session_free(struct tccrt_session *s)
 {
     struct tccrt_allocator a;
-    void *blocks[35];
+    void *blocks[36];
 
     if (!s)
         return;
@@ -367,13 +367,14 @@ void tccrt_session_free(struct tccrt_session *s)
     for (uint32_t i = 0; s->placements && i < s->m->plan->entries.count; i++)
         tcr_heap_free(&s->heap, s->placements[i].sizes, s->m->entries[i].placed.count * sizeof *s->placements[i].sizes);
     memcpy(blocks,
-           (void *[35]){
+           (void *[36]){
                s->values,          s->syms,          s->bound,        s->origin,         s->states,  s->slots,
                s->inputs,          s->heads,         (void *)s->in,   s->outs,           s->args,    s->sizes,
                s->places,          s->placements,    s->borrowed,     s->requests,       s->started, s->started_at,
                s->votes,           s->mirrors,       s->inputs_there, s->inputs_bytes,   s->access,  s->event_of,
                s->ranges,          s->sym_ranges,    s->control_at,   s->control_values, s->size_at, s->size_ranges,
-               s->program_digests, s->placed_states, s->owner,        s->entered,        s->apart},
+               s->program_digests, s->placed_states, s->owner,        s->entered,        s->apart,
+               s->spans},
            sizeof blocks);
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
         if (blocks[i])
