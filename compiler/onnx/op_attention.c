@@ -280,7 +280,7 @@ struct linear {
 };
 
 /* heads NULL: one for each element of the last dim. */
-static struct ir_value *by_time(struct imp *im, struct ir_value *x, ir_expr heads)
+static struct ir_value *by_time(struct imp *im, struct ir_value *x, ir_expr heads, enum tcc_dtype wide)
 {
     static const int64_t perm[4] = {1, 0, 2, 3};
     if (!x)
@@ -289,7 +289,7 @@ static struct ir_value *by_time(struct imp *im, struct ir_value *x, ir_expr head
         return imp_bad(im, "%s; 3 dims are expected", ir_type_text(im->ctx, x->type)), NULL;
     ir_expr last = imp_dim(x, 2), dims[4] = {imp_dim(x, 0), imp_dim(x, 1), heads ? heads : last,
                                              heads ? ir_floordiv(im->ctx, last, heads) : ir_const(im->ctx, 1)};
-    return imp_transpose(im, imp_cast(im, imp_reshape(im, x, 4, dims), TCC_F32), perm);
+    return imp_transpose(im, imp_cast(im, imp_reshape(im, x, 4, dims), wide), perm);
 }
 
 /* All operands are of as many tokens of as many batches as the query; keys are as wide. */
@@ -333,7 +333,7 @@ static struct ir_node *linear_loop(struct imp *im, const struct linear *l, struc
 {
     struct ir_builder outside;
     ir_expr dims[4] = {imp_dim(l->q, 0), imp_dim(l->q, 1), imp_dim(l->q, 2), imp_dim(l->v, 3)};
-    ir_type types[2] = {initial->type, ir_tensor_type(im->ctx, TCC_F32, 4, dims)};
+    ir_type types[2] = {initial->type, ir_tensor_type(im->ctx, imp_dtype(initial), 4, dims)};
     struct ir_value *in[3] = {imp_dim_value(im, dims[0]), NULL, initial}, *yields[3];
     struct ir_node *loop =
         ir_build_typed(&im->b, IR_loop, 3, in,
@@ -368,18 +368,19 @@ bool onnx_op_linear_attention(struct imp *im)
         return imp_bad(im, "Q, K, V with 3 dims, head numbers, and the operands of update_rule '%s' are expected",
                        rule);
     l.heads = (struct imp_heads){ir_const(im->ctx, hq / hk), ir_const(im->ctx, hq)};
-    l.q = by_time(im, q, ir_const(im->ctx, hq));
-    l.k = by_time(im, k, heads);
-    l.v = by_time(im, v, heads);
-    l.decay = by_time(im, decay, heads);
-    l.beta = by_time(im, beta, NULL);
+    enum tcc_dtype wide = imp_dtype(q) == TCC_F64 ? TCC_F64 : TCC_F32;
+    l.q = by_time(im, q, ir_const(im->ctx, hq), wide);
+    l.k = by_time(im, k, heads, wide);
+    l.v = by_time(im, v, heads, wide);
+    l.decay = by_time(im, decay, heads, wide);
+    l.beta = by_time(im, beta, NULL, wide);
     if (!l.q || !l.k || !l.v || (decay && !l.decay) || (beta && !l.beta))
         return false;
     if (!linear_sizes(im, &l))
         return false;
-    l.scale = imp_cast(im, imp_head_scale(im, l.q, imp_f(im, "scale", 0), false), TCC_F32);
+    l.scale = imp_cast(im, imp_head_scale(im, l.q, imp_f(im, "scale", 0), false), wide);
     ir_expr dims[4] = {imp_dim(q, 0), heads, imp_dim(l.k, 3), imp_dim(l.v, 3)};
-    struct ir_value *initial = past ? imp_cast(im, past, TCC_F32) : imp_splat(im, TCC_F32, 0, 4, dims);
+    struct ir_value *initial = past ? imp_cast(im, past, wide) : imp_splat(im, wide, 0, 4, dims);
     initial = initial ? imp_expand(im, initial, 4, dims) : NULL;
     struct ir_node *loop = initial ? linear_loop(im, &l, initial) : NULL;
     if (!loop)

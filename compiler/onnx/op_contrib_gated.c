@@ -11,12 +11,12 @@
 /* SiLU of alpha * x; operand 1, where it is given, in alpha's place. Each step is rounded to x's type. */
 bool onnx_op_scaled_silu(struct imp *im)
 {
-    struct ir_value *x = imp_tensor(im, 0), *given = imp_in(im, 1);
-    if (!x)
+    struct ir_value *x = imp_tensor(im, 0), *given = imp_in(im, 1), *wide = x ? imp_wide(im, x) : NULL;
+    if (!wide)
         return false;
-    struct ir_value *scale =
-        given ? imp_cast(im, imp_reshape(im, given, 0, NULL), TCC_F32) : imp_num(im, TCC_F32, imp_f(im, "alpha", 1));
-    struct ir_value *z = scale ? imp_bin(im, IR_mul, imp_cast(im, x, TCC_F32), scale) : NULL;
+    struct ir_value *scale = given ? imp_cast(im, imp_reshape(im, given, 0, NULL), imp_dtype(wide))
+                                   : imp_like(im, wide, imp_f(im, "alpha", 1));
+    struct ir_value *z = scale ? imp_bin(im, IR_mul, wide, scale) : NULL;
     z = z ? imp_cast(im, z, imp_dtype(x)) : NULL;
     return z && imp_out(im, 0, imp_bin(im, IR_mul, z, imp_un(im, IR_sigmoid, z)));
 }

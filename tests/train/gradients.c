@@ -356,6 +356,8 @@ static void take_stored_sizes(struct program *p, const struct ir_func *f)
 static bool open_run(struct run *r, struct program *p, const char *text)
 {
     *r = (struct run){.p = p, .ctx = ir_ctx_new()};
+    if (r->ctx)
+        ir_allow_files(r->ctx, ""); /* large constants of an imported model stay in its file */
     r->module = r->ctx ? ir_parse(r->ctx, p->name, text, strlen(text)) : NULL;
     r->func = r->module ? ir_func_by_name(r->module, "main") : NULL;
     struct ir_func *trained = r->func ? ir_func_by_name(r->module, "train") : NULL;
