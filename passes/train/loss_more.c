@@ -31,7 +31,7 @@ bool loss_focal(struct loss_build *l)
         return false;
     struct ir_value *t = wanted(l), *rest = op2(l, IR_sub, num(l, 1), t), *cost = loss_binary(l, rest, t, NULL);
     struct ir_value *p = op1(l, IR_sigmoid, l->x), *other_p = op1(l, IR_sigmoid, op1(l, IR_neg, l->x));
-    struct ir_value *miss = op2(l, IR_add, op2(l, IR_mul, other_p, t), op2(l, IR_mul, p, rest));
+    struct ir_value *here = op2(l, IR_mul, other_p, t), *miss = op2(l, IR_add, here, op2(l, IR_mul, p, rest));
     double alpha = l->loss->alpha, gamma = l->loss->gamma;
     struct ir_value *share = gamma == 2 ? op1(l, IR_square, miss) : op2(l, IR_pow, miss, num(l, gamma));
     struct ir_value *each = gamma == 0 ? cost : op2(l, IR_mul, cost, share);
