@@ -153,14 +153,14 @@ static struct ir_value *mixed_angles(struct imp *im, struct ir_value *cache, str
     if (n != 3 || !positions || imp_rank(positions) != 3 || !ir_is_value(imp_dim(positions, 0), 3))
         return imp_bad(im, "position_ids[3, b, s] and three sections are expected"), NULL;
     int64_t columns = section[0] + section[1] + section[2];
+    if (!imp_assume(im, IR_EQ, imp_dim(cache, 1), ir_const(im->ctx, columns), "the caches' columns and mrope_section"))
+        return NULL;
     bool turns = imp_i(im, "mrope_layout", 0);
     struct ir_tensor *t = ir_tensor_new(TCC_I64, 1, &columns);
     int64_t *of = t ? (int64_t *)(uintptr_t)t->data : NULL;
     for (int64_t k = 0; of && k < columns; k++)
         of[k] =
             turns ? (k % 3 && k < 3 * section[k % 3] ? k % 3 : 0) : (k >= section[0]) + (k >= section[0] + section[1]);
-    if (!imp_assume(im, IR_EQ, imp_dim(cache, 1), ir_const(im->ctx, columns), "the caches' columns and mrope_section"))
-        return NULL;
     dims[0] = imp_dim(positions, 1);
     dims[1] = imp_dim(positions, 2);
     struct ir_value *stream = imp_const(im, t), *angles = NULL;
