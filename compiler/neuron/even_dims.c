@@ -59,28 +59,6 @@ static ir_expr divisor_of(const struct kn_kernel *k, ir_expr e, ir_expr var)
     return found;
 }
 
-struct digits {
-    struct ir_ctx *ctx;
-    ir_expr var, by, high, low, whole;
-};
-
-static ir_expr in_digits(void *user, ir_expr e)
-{
-    const struct digits *d = user;
-    if (!e || !ir_uses_sym(e, d->var))
-        return e;
-    if (is_part(e, IR_X_FLOORDIV, d->var, d->by))
-        return d->high;
-    if (is_part(e, IR_X_MOD, d->var, d->by))
-        return d->low;
-    if (e == d->var)
-        return d->whole;
-    ir_expr *arg = IR_NEWN(d->ctx, e->nargs + 1, ir_expr);
-    for (int a = 0; a < e->nargs; a++)
-        arg[a] = in_digits(user, e->arg[a]);
-    return ir_rebuild(d->ctx, e, arg);
-}
-
 static uint32_t make_room(uint32_t set, int d)
 {
     uint32_t below = (1u << d) - 1;
@@ -108,16 +86,16 @@ static ir_expr times_in(struct ir_ctx *ctx, const struct kn_kernel *k, ir_expr e
 /* Outer dim d as two: quotient, `high` of them, and remainder by `by`. */
 static void split_dim(struct ir_ctx *ctx, struct kn_kernel *k, int d, ir_expr high, ir_expr by)
 {
-    struct digits g = {.ctx = ctx, .var = k->dims[d].var, .by = by};
-    g.high = ir_iter_at(ctx, KN_MAX_DIMS + 2 * k->ndims, high);
-    g.low = ir_iter_at(ctx, KN_MAX_DIMS + 2 * k->ndims + 1, by);
-    g.whole = ir_add(ctx, ir_mul(ctx, g.high, by), g.low);
+    ir_expr var = k->dims[d].var, quotient = ir_iter_at(ctx, KN_MAX_DIMS + 2 * k->ndims, high);
+    ir_expr rest = ir_iter_at(ctx, KN_MAX_DIMS + 2 * k->ndims + 1, by);
+    ir_expr from[] = {ir_floordiv(ctx, var, by), ir_mod(ctx, var, by), var};
+    ir_expr to[] = {quotient, rest, ir_add(ctx, ir_mul(ctx, quotient, by), rest)};
     struct kn_dim *dims = IR_NEWN(ctx, k->ndims + 1, struct kn_dim);
     for (int i = 0; i < k->ndims; i++)
         dims[i + (i > d)] = k->dims[i];
-    dims[d] = (struct kn_dim){g.high, high, KN_OUTER};
-    dims[d + 1] = (struct kn_dim){g.low, by, KN_OUTER};
-    kn_map_exprs(ctx, k, in_digits, &g);
+    dims[d] = (struct kn_dim){quotient, high, KN_OUTER};
+    dims[d + 1] = (struct kn_dim){rest, by, KN_OUTER};
+    kn_subst(ctx, k, 3, from, to);
     k->dims = dims;
     k->ndims++;
     for (int s = 0; s < k->nstages; s++) {
@@ -166,9 +144,9 @@ static bool is_dim_index(const struct kn_kernel *k, int insn)
 static void put_dim(struct ir_ctx *ctx, struct kn_kernel *k, int insn)
 {
     struct kn_insn *n = &k->insns[insn], *value = &k->insns[n->arg[0]];
-    struct digits g = {.ctx = ctx, .var = n->expr, .whole = value->expr};
+    ir_expr from = n->expr, to = value->expr;
     *n = *value = (struct kn_insn){.code = KN_CONST, .dtype = value->dtype, .arg = {-1, -1, -1}};
-    kn_map_exprs(ctx, k, in_digits, &g);
+    kn_subst(ctx, k, 1, &from, &to);
 }
 
 bool nk_even_dims(struct ir_ctx *ctx, struct kn_kernel *k)
