@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TCC_ABI_VERSION 24u
+#define TCC_ABI_VERSION 25u
 #define TCC_MAX_RANK 12
 #define TCC_MAX_ELEMENTS (INT64_C(1) << 47) /* what a process can address */
 
@@ -205,7 +205,9 @@ int tccrt_string_set(struct tcc_string *to, const char *data, int64_t size);    
  * for, private to the calling thread, 64-byte aligned. */
 struct tcc_env {
     int32_t fault;      /* set to TCC_EINDEX by a kernel that met a bad index; never cleared by kernels */
-    int32_t threads;
+    /* The call's first tile lies behind the last one that this thread ran in the same phase of the launch, with this
+     * scratch: what that tile left there need not be made again. Of kernels on the host. */
+    int32_t continues;
     uint64_t seed;      /* of the session (tccrt_options) */
     int64_t run;        /* number of runs of the session before this one; random ops count with it */
     /* Of a bad index that a kernel met, written in front of `fault`: as the data have it, how long its axis is, and the

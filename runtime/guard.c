@@ -162,11 +162,12 @@ void *tcr_guard_rows(size_t n, size_t bytes, size_t *step)
     return p;
 }
 
-void *tcr_guard_scratch(uint8_t *row, size_t step, size_t bytes)
+void *tcr_guard_scratch(uint8_t *row, size_t step, size_t bytes, bool kept)
 {
     size_t room = step - page_bytes();
 
-    memset(row, TCR_GUARD_POISON, room);
+    if (!kept)
+        memset(row, TCR_GUARD_POISON, room);
     return row + (mode() == BEGIN ? 0 : room - TCR_ROUND(bytes));
 }
 

@@ -461,9 +461,9 @@ bool tcr_guard_wanted(void);                 /* by TCCRT_GUARD */
 void tcr_guard_free(void *p);
 void tcr_guard_heap(struct tcr_heap *h);     /* such blocks are what the heap gives, whoever's allocator it had */
 /* n rows, each with such a page behind it, *step bytes apart; freed as a block is. Where a kernel's scratch of so many
- * bytes begins in a row, which becomes poison. */
+ * bytes begins in a row, which becomes poison unless what lies there is kept. */
 void *tcr_guard_rows(size_t n, size_t bytes, size_t *step);
-void *tcr_guard_scratch(uint8_t *row, size_t step, size_t bytes);
+void *tcr_guard_scratch(uint8_t *row, size_t step, size_t bytes, bool kept);
 /* For who has pages of his own: where a block begins in *room bytes of pages; that it lies there, to sessions at
  * `known`; that it is gone. */
 size_t tcr_guard_offset(size_t bytes, size_t alignment, size_t *room);

@@ -514,6 +514,13 @@ struct tccrt_made {
 };
 typedef int (*tccrt_observer)(void *user, const struct tccrt_made *made);
 int tccrt_observe(struct tccrt_session *s, tccrt_observer observer, void *user);
+/* What each tile of a launch takes, and each part of a library op that threads share, for who wants to know what more
+ * of them would bring: called behind each that has `tiles` of two or more, unless it is so small that one thread runs
+ * it in any case; ns[i] is tile i's, behind the tile before it, or with `apart` as the first that a thread runs, which
+ * may have to make what tiles share. Of sessions with one thread on the host; for others, and NULL, nobody observes.
+ * The observer calls no function of the session. */
+typedef void (*tccrt_tile_observer)(void *user, int64_t tiles, const double *ns);
+int tccrt_observe_tiles(struct tccrt_session *s, bool apart, tccrt_tile_observer observer, void *user);
 int tccrt_threads(const struct tccrt_session *s);                                      /* that it runs with */
 const char *tccrt_device_used(const struct tccrt_session *s);                          /* "cpu", "cpu-split" */
 /* What the code that runs on this processor was compiled for: a psABI level ("x86-64-v3"), or "native:" and LLVM's

@@ -229,7 +229,7 @@ struct grain {
 
 /* Points of a dim that is known only at run time; floating-point operations of a tile, if there are so many, and of one
  * in a loop's body: there threads wait for each other in every iteration, and read what the others have written. */
-enum { UNKNOWN = 64, LEAST_WORK = 250000, LEAST_LOOPED = 400000 };
+enum { UNKNOWN = 64, LEAST_WORK = 250000, LEAST_LOOPED = 400000, SHARED = 32 };
 
 /* Bytes that a product in a loop's body reads in about the time in which two threads meet, whatever the second
  * cache. */
@@ -400,10 +400,11 @@ static void choose_grain(const struct cpu_machine *m, struct kn_kernel *k, const
         split_columns(&g, c, cv);
     } else {
         split_columns(&g, c, cv);
-        /* Columns are the inner loop over tiles: rows of a second tile would fetch a large B from far again. */
-        bool large = b * tcc_dtype_bytes(c->dtype) > (double)m->l2 / 2;
-        if (!large || g.now > work / 8)
-            split_rows(&g, c, mr);
+        /* Columns are the inner loop over tiles: rows of a second tile fetch a large B from far again, ahead of its
+         * use. Only as many as threads of a large machine want. */
+        if (b * tcc_dtype_bytes(c->dtype) > (double)m->l2 / 2)
+            g.target = work / SHARED > g.target ? work / SHARED : g.target;
+        split_rows(&g, c, mr);
     }
 }
 

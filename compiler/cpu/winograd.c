@@ -251,6 +251,21 @@ static int64_t choose_pieces(const struct cpu_machine *m, const struct wg *g, in
 }
 
 /*
+ * In how many shares the blocks of output channels are cut, for machines of many cores: a thread that has several of a
+ * piece's, which are tiles one behind the other, transforms it once (transform_once()); a share is worth some
+ * microseconds.
+ */
+static int64_t choose_shares(const struct kn_kernel *k, const struct wg *g, int64_t pieces, int64_t each,
+                             int64_t blocks)
+{
+    enum { TILES = 64, LEAST_WORK = 250000 };
+    int64_t images = ir_const_or(k->dims[g->r.image].extent, 1), shares = TILES / (pieces * (images > 0 ? images : 1)),
+            most = 2 * g->frequencies * g->depth * each * blocks * BLOCK / LEAST_WORK;
+    shares = shares < most ? shares : most;
+    return shares < 1 ? 1 : shares;
+}
+
+/*
  * Sizes that are known only at run time: so many tiles as leave v in the second cache, and read weights at half the
  * rate of products at least. Of weights that stay in that cache besides, as few as do: there may be no more than those
  * of a small image, for all threads.
@@ -277,8 +292,8 @@ static bool schedule_winograd(const struct cpu_machine *m, struct ir_ctx *ctx, s
     int64_t tiles = ir_const_or(k->dims[g.r.tile].extent, 0), blocks = ir_const_or(k->dims[g.r.out_block].extent, 1);
     int64_t pieces = tiles ? choose_pieces(m, &g, tiles, blocks) : 2,
             each = tiles ? (tiles + pieces - 1) / pieces : unknown_tiles(m, &g, blocks);
-    int64_t shares = pieces < 4 && ir_const_or(k->dims[g.r.image].extent, tiles ? 8 : 1) < 4 ? 4 / pieces : 1;
-    int64_t share = (blocks + shares - 1) / shares, panel = g.panel / BLOCK;
+    int64_t panel = g.panel / BLOCK, shares = choose_shares(k, &g, pieces, each, blocks),
+            share = (blocks + shares - 1) / shares;
     cpu_put_schedule(k, (struct cpu_schedule){.how = CPU_WINOGRAD});
     k->schedule.tile[g.r.image] = 1;
     k->schedule.tile[g.r.tile] = each;
@@ -391,12 +406,14 @@ static void transform_in(struct wg *g)
 }
 
 /* Tiles of the launch go through the blocks of output channels first: v is there unless the first of them is at hand,
- * or the call begins. */
+ * or the call begins elsewhere than this thread's last one has ended. */
 static void transform_once(struct wg *g, const struct em_tiles *t)
 {
     struct em *e = g->e;
     struct em_if f;
+    LLVMValueRef apart = LLVMBuildNot(e->b, em_continues(e), "");
     LLVMValueRef begins = LLVMBuildICmp(e->b, LLVMIntEQ, t->loop.iv, e->first, "");
+    begins = LLVMBuildAnd(e->b, begins, apart, "");
     LLVMValueRef new = LLVMBuildICmp(e->b, LLVMIntEQ, t->at[g->r.out_block].lo, em_i64(e, 0), "");
     em_if_begin(e, &f, LLVMBuildOr(e->b, begins, new, ""));
     transform_in(g);

@@ -500,6 +500,13 @@ ir_expr em_combine_count(struct ir_ctx *ctx, const struct kn_kernel *k)
     return k->split.combine ? count_tiles(ctx, k, 1) : NULL; /* pieces are the first dim */
 }
 
+LLVMValueRef em_continues(struct em *e)
+{
+    LLVMValueRef at = em_i64(e, offsetof(struct tcc_env, continues));
+    LLVMValueRef v = LLVMBuildLoad2(e->b, e->t_i32, LLVMBuildGEP2(e->b, e->t_i8, e->env, &at, 1, ""), "continues");
+    return LLVMBuildICmp(e->b, LLVMIntNE, v, LLVMConstNull(e->t_i32), "");
+}
+
 LLVMValueRef em_extent(struct em *e, int dim)
 {
     return em_expr(e, e->k->dims[dim].extent);

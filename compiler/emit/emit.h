@@ -190,6 +190,8 @@ struct em_tiles { struct em_loop loop; struct em_range at[KN_MAX_DIMS]; };
 /* the points (of the extent) of the outer dims */
 void em_tiles_begin(struct em *e, struct em_tiles *t);
 void em_tiles_end(struct em *e, struct em_tiles *t);
+/* struct tcc_env's, an i1: is what the tile before the call's first one left in scratch there? */
+LLVMValueRef em_continues(struct em *e);
 ir_expr em_tile_count(struct ir_ctx *ctx, const struct kn_kernel *k);
 ir_expr em_combine_count(struct ir_ctx *ctx, const struct kn_kernel *k);    /* NULL: the kernel has one phase */
 int em_nouter(const struct kn_kernel *k);                                   /* number of outer dims, pieces included */

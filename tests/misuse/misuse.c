@@ -273,6 +273,7 @@ static void states(struct tccrt_session *s, const char *name)
     WANT(TCC_EUSAGE, tccrt_profile_trace(s, "/dev/null"));
     WANT(TCC_EUSAGE, tccrt_profile_trace(NULL, "/dev/null"));
     WANT(TCC_EUSAGE, tccrt_profile_reset(NULL));
+    WANT(TCC_EUSAGE, tccrt_observe_tiles(NULL, false, NULL, NULL));
     tccrt_random_get(NULL, &seed, &runs);
     tccrt_random_get(s, NULL, NULL);
     tccrt_random_set(NULL, 1, 1);

@@ -356,7 +356,7 @@ int64_t hk_elements(const struct kn_kernel *k, int operand, const int64_t *sizes
 
 int hk_run(const struct kn_kernel *k, tcc_kernel_fn fn, void *const *args, const int64_t *sizes, int64_t step)
 {
-    struct tcc_env env = {.threads = 1};
+    struct tcc_env env = {0};
     int64_t tiles = hk_value(k, k->tiles, sizes), bytes = k->scratch ? hk_value(k, k->scratch, sizes) : 0;
     /* A guard zone behind the scratch tells whether it was large enough. */
     uint8_t *scratch = aligned_alloc(64, ((size_t)bytes + 63) / 64 * 64 + 64);

@@ -589,8 +589,7 @@ static void check_ptx(struct prove *p, int kernel, const struct kn_kernel *origi
                              .bytes = bytes,
                              .uses = uses,
                              .sizes = sizes,
-                             .tiles = hk_value(k, k->tiles, sizes),
-                             .env = {.threads = 1}};
+                             .tiles = hk_value(k, k->tiles, sizes)};
     ck_assert_msg(prove_run(p, &l, error), "%s: %s", original->name, error);
     ck_assert_int_eq(l.env.fault, 0);
     for (int i = 0; i < original->noperands; i++)

@@ -395,8 +395,7 @@ START_TEST(host_strays)
                                  .bytes = (const size_t[]){sizeof x, sizeof y},
                                  .uses = uses,
                                  .sizes = sizes,
-                                 .tiles = 5,
-                                 .env = {.threads = 1}};
+                                 .tiles = 5};
         struct prove_extent e = {0, 0};
         bool fine = prove_run_host(stray, &l, &e, rows[i].begins, error);
         ck_assert_msg(fine == !rows[i].error && (fine || strstr(error, rows[i].error)), "%zu: %s", i, error);

@@ -14,4 +14,8 @@ int bench_shapes(const struct options *o, struct model *m, int threads, int64_t 
 struct bench_figures { double first, median, gflops; int n; const double *times; };
 int bench_html(const struct options *o, const struct model *m, const struct bench_figures *f);
 
+/* --scaling=N,N...: runs by run(user), in ms or -1 after a message, of m's session, which is another one meanwhile;
+ * prints a table. */
+int bench_scaling(const struct options *o, struct model *m, double (*run)(void *user), void *user);
+
 #endif

@@ -63,6 +63,11 @@ static double timed_run(struct bench *b)
     return status == TCC_OK ? ms : failed_run(b, status, tccrt_error());
 }
 
+static double run_of(void *user)
+{
+    return timed_run(user);
+}
+
 /* tccrt_run()'s view of the inputs. */
 static void take_inputs(struct bench *b)
 {
@@ -202,6 +207,10 @@ static int bench(struct bench *b, int threads, int64_t runs)
     if (first_run(b) < 0)
         return b->code;
     b->first_ms = now_ms() - start;
+    if (option_set(b->o, OPT_scaling)) {
+        code = bench_scaling(b->o, &b->m, run_of, b);
+        return code == EXIT_FINE ? b->code : code;
+    }
     if ((code = measure(b, runs)) == EXIT_FINE && (code = count_flops(b, threads)) == EXIT_FINE)
         report(b);
     if (code == EXIT_FINE && option_set(b->o, OPT_html))
@@ -239,6 +248,8 @@ static int run(struct options *o)
         return usage_error(o, "--runs and --tokens exclude each other");
     if (option_set(o, OPT_sweep) && (tokens || option_set(o, OPT_input)))
         return usage_error(o, "--shapes makes its own inputs: --%s excludes it", tokens ? "tokens" : "input");
+    if (option_set(o, OPT_scaling) && (tokens || option_set(o, OPT_sweep) || option_set(o, OPT_html)))
+        return usage_error(o, "--scaling excludes --tokens, --shapes and --html");
     if (tokens && option_set(o, OPT_html))
         return usage_error(o, "--tokens and --html exclude each other");
     if (!predict(o))

@@ -224,11 +224,9 @@ static int64_t scratch_bytes(const struct tcc_pimage *image, int number, const s
 static bool time_ways(struct tuning *t, const struct tcc_pimage *image, int first, int n, struct kn_kernel **ways,
                       double *times, char *error)
 {
-    static const struct tcc_control control = {.env.threads = 1};
-    char zeros[sizeof control + 64] = {0};
+    char zeros[sizeof(struct tcc_control) + 64] = {0};
     uint64_t args[MOST_ARGS], scratch = 0, at;
     int64_t most = 0;
-    memcpy(zeros, &control, sizeof control);
     for (int i = 0; i < n; i++) {
         int64_t bytes = scratch_bytes(image, first + i, ways[i]);
         most = bytes > most ? bytes : most;

@@ -128,7 +128,7 @@ bool prove_kernel(struct prove *p, int kernel, const struct kn_kernel *k, const 
 {
     struct prove_lookup look = {k, sizes};
     struct prove_launch l = {
-        .kernel = kernel, .nsizes = k->nsizes, .sizes = sizes, .env = {.threads = 1, .seed = seed, .run = 3}};
+        .kernel = kernel, .nsizes = k->nsizes, .sizes = sizes, .env = {.seed = seed, .run = 3}};
     l.by_control = !p->host && k->nsizes && seed % 2;
     int64_t flops = 0;
     *skipped = NULL;
@@ -188,7 +188,7 @@ static bool prove_rows(struct prove *p, int kernel, const struct kn_kernel *k, c
 {
     static const int64_t points[ROWS] = {130, 1, 9000};
     const struct tcc_plaunch *f = rows_of(p->image, kernel);
-    struct prove_launch l = {.kernel = kernel, .nsizes = k->nsizes, .env = {.threads = 1, .seed = 5, .run = 3}};
+    struct prove_launch l = {.kernel = kernel, .nsizes = k->nsizes, .env = {.seed = 5, .run = 3}};
     struct prove_operands *o[ROWS] = {NULL};
     int64_t sizes[ROWS][MOST_SIZES];
     bool ok = f != NULL;

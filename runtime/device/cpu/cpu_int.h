@@ -29,6 +29,12 @@ struct tcr_cpu {
     struct tcr_range ranges[TCR_MAX_RANGES];
     /* by thread: the host as that thread alone (tcr_host_lane()); NULL: nobody has asked */
     struct tcr_cpu *lanes;
+    /* of a host of one thread: tiles run and are timed one by one; NULL: nobody asks */
+    tccrt_tile_observer observer;
+    void *observed;                  /* the observer's */
+    bool apart;                      /* each as the first of its thread */
+    double *tile_ns;                 /* room for tile_room times */
+    int64_t tile_room;
 };
 
 /* host.c. kernels: of the code version that runs, by number. */

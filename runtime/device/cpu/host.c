@@ -20,13 +20,16 @@ struct launch {
     int shares;
 };
 
+/* behind: the tile behind the last that the thread has run in this phase; -1: none. */
 static void run_tiles(struct tcr_cpu *c, const struct tcr_kernel_launch *l, struct tcr_env *envs, int thread,
-                      int64_t first, int64_t last)
+                      int64_t behind, int64_t first, int64_t last)
 {
     uint8_t *scratch = c->scratch + (size_t)thread * c->scratch_step;
+    bool continues = MUTANT(416, first == behind, true);
 
     if (c->heap->exact)
-        scratch = tcr_guard_scratch(scratch, c->scratch_step, (size_t)l->scratch);
+        scratch = tcr_guard_scratch(scratch, c->scratch_step, (size_t)l->scratch, continues);
+    envs[thread].env.continues = continues;
     c->kernels[l->kernel](l->args, l->sizes, scratch, &envs[thread].env, first, last);
 }
 
@@ -46,6 +49,7 @@ static void part(void *arg, int i)
 {
     struct launch *l = arg;
     double start = now_of(&l->c->device);
+    int64_t behind = -1;
 
     for (int k = 0; k < l->shares; k++) {
         struct tcr_share *share = &l->c->shares[i + k < l->shares ? i + k : i + k - l->shares];
@@ -56,7 +60,8 @@ static void part(void *arg, int i)
 
             if (first >= share->end)
                 break;
-            run_tiles(l->c, l->what, l->envs, i, l->begin + first, l->begin + last);
+            run_tiles(l->c, l->what, l->envs, i, behind, l->begin + first, l->begin + last);
+            behind = l->begin + last;
             if (!i && l->c->pool)
                 tcr_pool_late(l->c->pool);
         }
@@ -126,6 +131,44 @@ static int reserve_scratch(struct tcr_cpu *c, int64_t bytes)
     return TCC_OK;
 }
 
+/* -- Tiles that are observed ------------------------------------------------------------------------------ */
+
+/* Room for the times of so many tiles. false: they are not observed. */
+static bool is_observed(struct tcr_cpu *c, int64_t tiles)
+{
+    if (!c->observer || tiles < 2)
+        return false;
+    if (tiles > c->tile_room) {
+        tcr_heap_free(c->heap, c->tile_ns, (size_t)c->tile_room * sizeof *c->tile_ns);
+        c->tile_ns = tcr_heap_alloc(c->heap, (size_t)tiles * sizeof *c->tile_ns);
+        c->tile_room = c->tile_ns ? tiles : 0;
+    }
+    return c->tile_ns;
+}
+
+static void run_observed(struct tcr_cpu *c, const struct tcr_kernel_launch *l, int64_t begin, int64_t tiles,
+                         struct tcr_env *envs)
+{
+    double start = tcr_now();
+
+    for (int64_t i = 0; i < tiles; i++) {
+        run_tiles(c, l, envs, 0, i && !c->apart ? begin + i : -1, begin + i, begin + i + 1);
+        double end = tcr_now();
+        c->tile_ns[i] = end - start;
+        start = end;
+    }
+    c->observer(c->observed, tiles, c->tile_ns);
+}
+
+void tcr_host_observe(struct tcr_device *host, bool apart, tccrt_tile_observer observer, void *user)
+{
+    struct tcr_cpu *c = (struct tcr_cpu *)host;
+
+    c->observer = host->threads > 1 ? NULL : observer; /* lanes would share the times */
+    c->observed = user;
+    c->apart = apart;
+}
+
 /* Runs tiles [begin, begin + tiles) to their end. The environment of a thread that met a bad index, or NULL. */
 static const struct tcc_env *run_phase(struct tcr_cpu *c, const struct tcr_kernel_launch *l, int64_t begin,
                                        int64_t tiles, struct tcr_env *envs)
@@ -134,7 +177,10 @@ static const struct tcc_env *run_phase(struct tcr_cpu *c, const struct tcr_kerne
 
     if (threads <= 1) {
         double start = now_of(&c->device);
-        run_tiles(c, l, envs, 0, begin, begin + tiles);
+        if (!l->small && is_observed(c, tiles))
+            run_observed(c, l, begin, tiles, envs);
+        else
+            run_tiles(c, l, envs, 0, -1, begin, begin + tiles);
         took_part(&c->device, 0, start);
     } else {
         spread(c, l, begin, tiles, envs, threads);
@@ -169,6 +215,19 @@ struct each {
     _Atomic int64_t next;
 };
 
+static void each_observed(struct tcr_cpu *c, struct each *e)
+{
+    double start = tcr_now();
+
+    for (int64_t i = 0; i < e->n; i++) {
+        e->body(e->arg, i);
+        double end = tcr_now();
+        c->tile_ns[i] = end - start;
+        start = end;
+    }
+    c->observer(c->observed, e->n, c->tile_ns);
+}
+
 static void each_part(void *arg, int i)
 {
     struct each *e = arg;
@@ -196,7 +255,9 @@ void tcr_host_each(struct tcr_device *host, int64_t n, void (*body)(void *arg, i
     struct each e = {.host = host, .body = body, .arg = arg, .n = n, .pool = c->pool};
     int threads = n < host->threads ? (int)n : host->threads;
 
-    if (threads <= 1)
+    if (is_observed(c, n))
+        each_observed(c, &e);
+    else if (threads <= 1)
         each_part(&e, 0);
     else if (c->pool)
         tcr_pool_run(c->pool, threads, each_part, &e);
@@ -241,7 +302,7 @@ static int begin(struct tcr_device *d, const struct tcr_control *control)
     struct tcr_cpu *c = (struct tcr_cpu *)d;
 
     for (int i = 0; i < d->threads; i++)
-        c->envs[i].env = (struct tcc_env){.threads = d->threads, .seed = control->seed, .run = control->run};
+        c->envs[i].env = (struct tcc_env){.seed = control->seed, .run = control->run};
     return TCC_OK;
 }
 
@@ -277,6 +338,7 @@ static void close_cpu(struct tcr_device *d)
     free_scratch(c);
     tcr_heap_free(c->heap, c->envs, threads * sizeof *c->envs);
     tcr_heap_free(c->heap, c->shares, threads * sizeof *c->shares);
+    tcr_heap_free(c->heap, c->tile_ns, (size_t)c->tile_room * sizeof *c->tile_ns);
     tcr_heap_free(c->heap, c->lanes, c->lanes ? threads * sizeof *c->lanes : 0);
     tcr_heap_free(c->heap, c, sizeof *c);
 }

@@ -219,7 +219,7 @@ static int make_control(struct tcr_cuda *c, size_t n)
 
 static void fill_control(const struct tcr_control *control, struct tcc_control *to)
 {
-    *to = (struct tcc_control){.env = {.threads = 1, .seed = control->seed, .run = control->run},
+    *to = (struct tcc_control){.env = {.seed = control->seed, .run = control->run},
                                .nvalues = control->nvalues};
     for (uint32_t i = 0; i < control->nvalues; i++)
         to->values[i] = control->values[i];

@@ -147,7 +147,7 @@ static int control(struct tcr_split *s, const struct split_op *op)
     if (op->launch.nsizes)
         memcpy(values, op->launch.sizes, op->launch.nsizes * sizeof *values);
     for (int i = 0; i < s->device.threads; i++)
-        envs[i].env = (struct tcc_env){.threads = s->device.threads, .seed = op->seed, .run = op->run};
+        envs[i].env = (struct tcc_env){.seed = op->seed, .run = op->run};
     return TCC_OK;
 }
 

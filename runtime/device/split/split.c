@@ -423,7 +423,7 @@ static int begin(struct tcr_device *d, const struct tcr_control *control)
                control->values, control->nvalues * sizeof *s->control);
     s->met.fault = 0;
     for (int i = 0; i < d->threads; i++)
-        envs[i].env = (struct tcc_env){.threads = d->threads, .seed = control->seed, .run = control->run};
+        envs[i].env = (struct tcc_env){.seed = control->seed, .run = control->run};
     return TCC_OK;
 }
 
