@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* infer_int.h - what the type inference hooks (infer_*.c) share. A hook sets its node's output types or diagnoses. */
+/*
+ * infer_int.h - what the type inference hooks share: infer_*.c, and of moves interp/move.c and gather.c. A hook sets
+ * its node's output types or diagnoses.
+ */
 #ifndef TCC_INFER_INT_H
 #define TCC_INFER_INT_H
 

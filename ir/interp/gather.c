@@ -1,9 +1,147 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gather.c - indexed moves: gather, gather_elements, gather_nd, scatter_elements, scatter_nd. */
+/* gather.c - indexed moves: types and values of gather, gather_elements, gather_nd, scatter_elements, scatter_nd. */
 #include <string.h>
 
 #include "base/index.h"
+#include "ir/infer_int.h"
 #include "ir/interp/interp_int.h"
+
+/* -- Types */
+
+/* There is an element for an index to name, if there are indices. */
+static bool not_from_nothing(struct ir_ctx *ctx, struct ir_node *n, ir_type t, ir_type index, int axis)
+{
+    ir_expr any = ir_min(ctx, ir_num_elements(ctx, index), ir_const(ctx, 1));
+    return infer_assume_le(ctx, n, any, t->dim[axis], "there are indices into axis %d of the operand, which is empty",
+                           axis);
+}
+
+INFER(gather)
+{
+    ir_type t = infer_tensor(ctx, n, 0), index;
+    ir_expr dims[2 * TCC_MAX_RANK];
+    int64_t axis;
+    int rank = 0;
+    if (!t || !infer_int_index(ctx, n, 1, &index) || !infer_axis(ctx, n, t->rank, &axis) ||
+        !not_from_nothing(ctx, n, t, index, (int)axis))
+        return false;
+    for (int i = 0; i < axis; i++)
+        dims[rank++] = t->dim[i];
+    for (int i = 0; i < index->rank; i++)
+        dims[rank++] = index->dim[i];
+    for (int i = (int)axis + 1; i < t->rank; i++)
+        dims[rank++] = t->dim[i];
+    return infer_set(ctx, n, 0, t->dtype, rank, dims);
+}
+
+/* index[d] <= x[d] along all axes but `axis`. */
+static bool index_fits(struct ir_ctx *ctx, struct ir_node *n, ir_type t, ir_type index, int64_t axis)
+{
+    if (index->rank != t->rank)
+        return infer_fail(ctx, n, "indices and data must have one rank, got %s and %s", ir_type_text(ctx, index),
+                          ir_type_text(ctx, t));
+    for (int i = 0; i < t->rank; i++) {
+        if (i != axis && ir_expr_le(ctx, index->dim[i], t->dim[i]) == IR_NO)
+            return infer_fail(ctx, n, "indices %s reach beyond %s along axis %d", ir_type_text(ctx, index),
+                              ir_type_text(ctx, t), i);
+        if (i != axis && !infer_assume_le(ctx, n, index->dim[i], t->dim[i],
+                                          "there are more indices along axis %d than the operand has elements", i))
+            return false;
+    }
+    return not_from_nothing(ctx, n, t, index, (int)axis);
+}
+
+INFER(gather_elements)
+{
+    ir_type t = infer_tensor(ctx, n, 0), index;
+    int64_t axis;
+    return t && infer_int_index(ctx, n, 1, &index) && infer_axis(ctx, n, t->rank, &axis) &&
+           index_fits(ctx, n, t, index, axis) && infer_set(ctx, n, 0, t->dtype, index->rank, index->dim);
+}
+
+/* Length of the index tuples of GatherND and ScatterND into t's axes from `first` on: the last dim of the indices, a
+ * constant. */
+static bool tuple_length(struct ir_ctx *ctx, struct ir_node *n, ir_type index, ir_type t, int first, int64_t *k)
+{
+    if (index->rank < 1 || !ir_is_const(index->dim[index->rank - 1], k))
+        return infer_fail(ctx, n, "the last dim of the indices must be a constant, got %s", ir_type_text(ctx, index));
+    if (*k < 0 || *k > t->rank - first)
+        return infer_fail(ctx, n, "index tuples of length %lld don't fit rank %d", (long long)*k, t->rank - first);
+    for (int i = 0; i < *k; i++)
+        if (!not_from_nothing(ctx, n, t, index, first + i))
+            return false;
+    return true;
+}
+
+INFER(gather_nd)
+{
+    ir_type t = infer_tensor(ctx, n, 0), index;
+    ir_expr dims[2 * TCC_MAX_RANK];
+    int64_t k, batch = ir_get_i(n, IR_ATTR_batch_dims, 0);
+    int rank = 0;
+    if (!t || !infer_int_index(ctx, n, 1, &index))
+        return false;
+    if (batch < 0 || batch > t->rank || batch >= index->rank)
+        return infer_fail(ctx, n, "batch_dims is %lld for %s and %s", (long long)batch, ir_type_text(ctx, t),
+                          ir_type_text(ctx, index));
+    if (!tuple_length(ctx, n, index, t, (int)batch, &k))
+        return false;
+    for (int i = 0; i < index->rank - 1; i++) {
+        dims[rank] = i < batch ? infer_merge(ctx, index->dim[i], t->dim[i]) : index->dim[i];
+        if (!dims[rank++])
+            return infer_fail(ctx, n, "batch dims differ: %s and %s", ir_type_text(ctx, t), ir_type_text(ctx, index));
+    }
+    for (int i = (int)(batch + k); i < t->rank; i++)
+        dims[rank++] = t->dim[i];
+    return infer_set(ctx, n, 0, t->dtype, rank, dims);
+}
+
+static bool scatter_mode(struct ir_ctx *ctx, struct ir_node *n)
+{
+    static const char *const modes[] = {"none", "add", "mul", "min", "max"};
+    const char *mode = ir_get_s(n, IR_ATTR_mode, "none");
+    for (int i = 0; i < 5; i++) {
+        if (strcmp(mode, modes[i]) == 0)
+            return true;
+    }
+    return infer_fail(ctx, n, "mode must be none, add, mul, min or max, got '%s'", mode);
+}
+
+static bool updates_are(struct ir_ctx *ctx, struct ir_node *n, ir_type updates, int rank, const ir_expr *dims)
+{
+    bool ok = updates->rank == rank;
+    for (int i = 0; ok && i < rank; i++)
+        ok = infer_merge(ctx, updates->dim[i], dims[i]) != NULL;
+    return ok ||
+           infer_fail(ctx, n, "updates must be %s, got %s",
+                      ir_type_text(ctx, ir_tensor_type(ctx, updates->dtype, rank, dims)), ir_type_text(ctx, updates));
+}
+
+/* scatter_elements and scatter_nd: they differ in what the indices mean, which op's attributes say. */
+INFER(scatter)
+{
+    ir_type t = infer_tensor(ctx, n, 0), index, updates = infer_tensor(ctx, n, 2);
+    ir_expr dims[2 * TCC_MAX_RANK];
+    int64_t axis, k;
+    int rank = 0;
+    if (!t || !updates || !infer_int_index(ctx, n, 1, &index) || !scatter_mode(ctx, n) ||
+        !infer_same_dtype(ctx, n, 0, 2))
+        return false;
+    if (ir_attr_allowed(n->op, IR_ATTR_axis))
+        return infer_axis(ctx, n, t->rank, &axis) && index_fits(ctx, n, t, index, axis) &&
+               updates_are(ctx, n, updates, index->rank, index->dim) && infer_set_type(ctx, n, 0, t);
+    if (!tuple_length(ctx, n, index, t, 0, &k))
+        return false;
+    for (int i = 0; i < index->rank - 1; i++)
+        dims[rank++] = index->dim[i];
+    for (int i = (int)k; i < t->rank; i++)
+        dims[rank++] = t->dim[i];
+    if (rank > TCC_MAX_RANK)
+        return infer_fail(ctx, n, "updates would need rank %d", rank);
+    return updates_are(ctx, n, updates, rank, dims) && infer_set_type(ctx, n, 0, t);
+}
+
+/* -- Values */
 
 /* Index i of `index` into an axis of extent n, negative from the end; -1 after it_fail. */
 static int64_t index_at(struct it_call *c, const struct ir_tensor *index, int64_t i, int64_t n)
