@@ -182,7 +182,7 @@ static void taps(struct wg *g, int level, LLVMValueRef *at)
     struct em *e = g->e;
     const struct window *w = &g->w;
     LLVMValueRef next[W_MAX_LOADS];
-    if (level == w->ntaps) {
+    if (level == W_MAX_TAPS || level == w->ntaps) {
         tap(g, at);
         return;
     }

@@ -387,7 +387,7 @@ static void put_rows(struct turns *u)
 static void put_axis(struct turns *u, int axis, int number)
 {
     const struct nk_axis_turns *x = &u->t->axis[axis];
-    if (axis == u->t->naxes) {
+    if (axis == NK_OPEN || axis == u->t->naxes) {
         put_turn(u, number);
         return;
     }

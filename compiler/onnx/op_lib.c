@@ -47,7 +47,7 @@ static bool add_dim(struct spec *s, ir_expr e)
 static bool read_dim(struct spec *s)
 {
     char *end;
-    ir_type t;
+    ir_type t = NULL;
     long less = 0;
     if (*s->p == '?') {
         s->p++;
@@ -86,7 +86,7 @@ static bool read_result(struct spec *s, ir_type *out)
 {
     char name[32];
     size_t n = strcspn(s->p, "[");
-    ir_type t;
+    ir_type t = NULL;
     enum tcc_dtype dtype;
     if (isdigit((unsigned char)*s->p)) {
         if (!operand_type(s, strtol(s->p, NULL, 10), &t))

@@ -95,7 +95,7 @@ static bool is_product(const struct ir_node *n)
 static enum autocast_policy policy_of(const struct autocaster *c, const struct ir_node *n)
 {
     const struct autocast *a = c->a;
-    enum autocast_policy policy;
+    enum autocast_policy policy = AUTOCAST_PROMOTE;
     if (c->tail && n->id <= c->nnodes && c->tail[n->id])
         return AUTOCAST_FLOAT32;
     bool row = find_policy(n->id <= c->nnodes ? (enum composite)c->composites[n->id] : COMPOSITE_NONE, n->op, &policy);
@@ -107,7 +107,7 @@ static enum autocast_policy policy_of(const struct autocaster *c, const struct i
         return is_product(n) ? AUTOCAST_LOWER : AUTOCAST_PROMOTE;
     if (a->mode == AUTOCAST_ALL)
         return row && policy == AUTOCAST_FLOAT32 ? AUTOCAST_FLOAT32 : AUTOCAST_LOWER;
-    return row ? policy : AUTOCAST_PROMOTE;
+    return policy;
 }
 
 /* -- Casts */

@@ -9,6 +9,7 @@ static int need_rows(struct tcc_lib_call *call, const struct tcc_tensor **x, int
 {
     int status = lib_need(call, 0, -1, LIB_NUMBER, x);
 
+    *rows = *width = 0;
     if (status)
         return status;
     if ((*x)->rank < 1 || (*x)->rank > 2 || (*x)->dtype == TCC_STRING)

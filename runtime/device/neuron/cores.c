@@ -88,6 +88,7 @@ static int number(const char *name, int otherwise, int *value)
     char *end = NULL;
     long n = text ? strtol(text, &end, 10) : otherwise;
 
+    *value = otherwise;
     if (text && (*end || end == text || n < 0 || n > MOST_CORES))
         return tcr_fail(TCC_EUSAGE, "%s=%s: expected a number from 0 to %d", name, text, MOST_CORES);
     *value = (int)n;
