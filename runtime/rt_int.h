@@ -65,6 +65,8 @@ struct tccrt_session {
     atomic_bool busy;            /* a thread is inside: tcr_enter() */
     struct tccrt_model *m;
     struct tcr_heap heap;            /* tables, and host memory of the device */
+    void **tables;                   /* all tables, which end with the session */
+    size_t ntables, tables_room;
     struct tcr_device *host;         /* the plan's memory 0 */
     struct tcr_device *device;       /* its memory 1: buffers, state, kernels; may be the host */
     bool discrete;                   /* the device's memory is not the host's */

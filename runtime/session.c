@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/grow.h"
 #include "runtime/rt_int.h"
 
 /* -- Slots ------------------------------------------------------------------------------------------- */
@@ -29,16 +30,19 @@ void tcr_slot_set(struct tccrt_session *s, struct tcr_slot *slot, struct tcc_obj
 
 /* -- Making and freeing ---------------------------------------------------------------------------------- */
 
+/* A table of the session's, which is freed with it: the list of all is kept here, so that none can be forgotten. */
 static void *zeroed(struct tccrt_session *s, size_t n, size_t size)
 {
     size_t bytes;
     void *p;
 
-    if (__builtin_mul_overflow(n, size, &bytes))
+    if (__builtin_mul_overflow(n, size, &bytes) || !GROWN(s->tables, s->ntables, s->tables_room, 64))
         return NULL;
     p = tcr_heap_alloc(&s->heap, bytes);
-    if (p)
+    if (p) {
         memset(p, 0, bytes);
+        s->tables[s->ntables++] = p;
+    }
     return p;
 }
 
@@ -348,7 +352,6 @@ static void free_data(struct tccrt_session *s)
 void tccrt_session_free(struct tccrt_session *s)
 {
     struct tccrt_allocator a;
-    void *blocks[36];
 
     if (!s)
         return;
@@ -366,19 +369,9 @@ void tccrt_session_free(struct tccrt_session *s)
     free(s->folded);
     for (uint32_t i = 0; s->placements && i < s->m->plan->entries.count; i++)
         tcr_heap_free(&s->heap, s->placements[i].sizes, s->m->entries[i].placed.count * sizeof *s->placements[i].sizes);
-    memcpy(blocks,
-           (void *[36]){
-               s->values,          s->syms,          s->bound,        s->origin,         s->states,  s->slots,
-               s->inputs,          s->heads,         (void *)s->in,   s->outs,           s->args,    s->sizes,
-               s->places,          s->placements,    s->borrowed,     s->requests,       s->started, s->started_at,
-               s->votes,           s->mirrors,       s->inputs_there, s->inputs_bytes,   s->access,  s->event_of,
-               s->ranges,          s->sym_ranges,    s->control_at,   s->control_values, s->size_at, s->size_ranges,
-               s->program_digests, s->placed_states, s->owner,        s->entered,        s->apart,
-               s->spans},
-           sizeof blocks);
-    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
-        if (blocks[i])
-            a.free(a.user, blocks[i]);
+    for (size_t i = 0; i < s->ntables; i++)
+        a.free(a.user, s->tables[i]);
+    free(s->tables);
     a.free(a.user, s);
 }
 
