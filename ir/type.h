@@ -52,6 +52,8 @@ bool tcc_is_float(enum tcc_dtype d);
 bool tcc_is_int(enum tcc_dtype d);                       /* signed or unsigned; not bool */
 bool tcc_is_signed(enum tcc_dtype d);
 bool tcc_small_float(enum tcc_dtype d);                  /* every float type but f32 and f64: computed in f32 */
+/* The type in which floats of type d are computed. */
+static inline enum tcc_dtype tcc_wide_float(enum tcc_dtype d) { return d == TCC_F64 ? TCC_F64 : TCC_F32; }
 static inline bool tcc_is_half(enum tcc_dtype d) { return d == TCC_F16 || d == TCC_BF16; }
 
 /* Scalar conversions, exact where the target type allows, else round to nearest even. */

@@ -15,7 +15,7 @@ struct ir_value *imp_cast(struct imp *im, struct ir_value *x, enum tcc_dtype to)
 
 struct ir_value *imp_wide(struct imp *im, struct ir_value *x)
 {
-    return x && imp_is_float(x) && tcc_small_float(imp_dtype(x)) ? imp_cast(im, x, TCC_F32) : x;
+    return x && imp_is_float(x) ? imp_cast(im, x, tcc_wide_float(imp_dtype(x))) : x;
 }
 
 static bool same_dims(const struct ir_value *x, int rank, const ir_expr *dims)

@@ -96,7 +96,7 @@ static struct ir_value *as_bytes(struct imp *im, struct ir_value *x)
 struct ir_value *imp_dequantize(struct imp *im, struct ir_value *x, const struct imp_scales *s, enum tcc_dtype to)
 {
     x = s->block ? x : as_bytes(im, x); /* blocks stay: products read them in 4 bits */
-    enum tcc_dtype in = imp_dtype(s->scale) == TCC_F64 ? TCC_F64 : TCC_F32;
+    enum tcc_dtype in = tcc_wide_float(imp_dtype(s->scale));
     struct ir_value *scale = x ? spread(im, s->scale, x, s->axis, s->block) : NULL;
     struct ir_value *zero =
         x && s->zero && !tcc_is_float(imp_dtype(s->zero)) ? spread(im, s->zero, x, s->axis, s->block) : NULL;

@@ -368,7 +368,7 @@ bool onnx_op_linear_attention(struct imp *im)
         return imp_bad(im, "Q, K, V with 3 dims, head numbers, and the operands of update_rule '%s' are expected",
                        rule);
     l.heads = (struct imp_heads){ir_const(im->ctx, hq / hk), ir_const(im->ctx, hq)};
-    enum tcc_dtype wide = imp_dtype(q) == TCC_F64 ? TCC_F64 : TCC_F32;
+    enum tcc_dtype wide = tcc_wide_float(imp_dtype(q));
     l.q = by_time(im, q, ir_const(im->ctx, hq), wide);
     l.k = by_time(im, k, heads, wide);
     l.v = by_time(im, v, heads, wide);

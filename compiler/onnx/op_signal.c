@@ -15,7 +15,7 @@ bool onnx_op_window(struct imp *im)
     if (to == TCC_NONE || imp_bound_exprs(im, imp_in(im, 0), 1, 0, IMP_MAX_DIM, &n) != 1)
         return false;
     ir_expr period = imp_i(im, "periodic", 1) ? n : ir_addc(im->ctx, n, -1);
-    enum tcc_dtype wide = to == TCC_F64 ? TCC_F64 : TCC_F32;
+    enum tcc_dtype wide = tcc_wide_float(to);
     struct ir_value *two_pi = imp_num(im, wide, 2 * acos(-1));
     struct ir_value *turn = imp_bin(im, IR_mul, imp_iota(im, 1, &n, 0, wide), two_pi);
     turn = imp_bin(im, IR_div, turn, imp_cast(im, imp_dim_value(im, period), wide));
@@ -55,7 +55,7 @@ bool onnx_op_random(struct imp *im)
         return false;
     for (int k = 0; k < n; k++)
         dims[k] = ir_const(im->ctx, shape[k]);
-    enum tcc_dtype in = to == TCC_F64 ? TCC_F64 : TCC_F32;
+    enum tcc_dtype in = tcc_wide_float(to);
     struct ir_value *r = random_values(im, normal ? IR_random_normal : IR_random_uniform, x ? imp_rank(x) : n,
                                        x ? x->type->dim : dims, in);
     double low = normal ? imp_f(im, "mean", 0) : imp_f(im, "low", 0);

@@ -149,7 +149,7 @@ static struct ir_value *resample(struct pt2 *p, struct ir_value *x, int arg, con
                                  const double step[2])
 {
     struct imp *im = p->im;
-    enum tcc_dtype d = imp_dtype(x), sum = d == TCC_F64 ? TCC_F64 : TCC_F32;
+    enum tcc_dtype d = imp_dtype(x), sum = tcc_wide_float(d);
     const int64_t turned[] = {1, 0};
     struct ir_value *m[2];
     x = imp_cast(im, x, sum);

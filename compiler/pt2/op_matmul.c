@@ -323,7 +323,7 @@ bool aten_sdpa(struct pt2 *p)
     if (!read_attention(p, &a))
         return false;
     a.sums =
-        pt2_nouts(p) > 1 && pt2_wants(p, 1) && pt2_out_type(p, 1) == (imp_dtype(a.q) == TCC_F64 ? TCC_F64 : TCC_F32);
+        pt2_nouts(p) > 1 && pt2_wants(p, 1) && pt2_out_type(p, 1) == tcc_wide_float(imp_dtype(a.q));
     struct ir_value *y = attention(p, &a);
     if (!y || !pt2_out(p, 0, y))
         return false;

@@ -102,7 +102,7 @@ static int draw(struct ir_ctx *ctx, struct random_work *w, char *error, size_t s
     ir_expr dims[TCC_MAX_RANK];
     for (int i = 0; i < w->rank; i++)
         dims[i] = ir_const(ctx, w->dims[i]);
-    enum tcc_dtype wide = w->dtype == TCC_F64 ? TCC_F64 : TCC_F32;
+    enum tcc_dtype wide = tcc_wide_float(w->dtype);
     struct ir_node *n = ir_build(&b, w->op, 0, NULL,
                                  IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, w->rank, dims), ir_attr_dtype(IR_ATTR_to, wide),
                                           ir_attr_i(IR_ATTR_seed, (int64_t)w->c->seed),

@@ -49,7 +49,7 @@ static struct ir_value *uniform(struct ir_builder *b, struct ir_value *index, st
 {
     int bits = tcc_random_bits(to);
     struct ir_value *word = words(b, index, key);
-    return word ? scaled(b, leading(b, word, bits, to == TCC_F64 ? TCC_F64 : TCC_F32), 1.0 / (double)(1ull << bits))
+    return word ? scaled(b, leading(b, word, bits, tcc_wide_float(to)), 1.0 / (double)(1ull << bits))
                 : NULL;
 }
 

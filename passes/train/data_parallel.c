@@ -189,7 +189,7 @@ static struct ir_value *widened(struct ir_builder *b, struct ir_value *grad, con
     struct ir_builder at = *b;
     if (grad->def && grad->def->block == b->block && grad->def->next)
         at.before = grad->def->next;
-    return ir_cast_to(&at, grad, param->type->dtype == TCC_F64 ? TCC_F64 : TCC_F32);
+    return ir_cast_to(&at, grad, tcc_wide_float(param->type->dtype));
 }
 
 bool train_parallel_scaled(struct ir_builder *b, const struct train_options *o, int n, struct ir_state *const *params,

@@ -405,7 +405,7 @@ ir_type train_loss_target(struct ir_ctx *ctx, const struct train_loss *loss, ir_
     enum tcc_dtype dtype = loss->target_type;
     enum loss_target kind = train_loss_target_kind(loss);
     if (kind == TARGET_VALUES)
-        return ir_with_dtype(ctx, scores, scores->dtype == TCC_F64 ? TCC_F64 : TCC_F32);
+        return ir_with_dtype(ctx, scores, tcc_wide_float(scores->dtype));
     if (kind == TARGET_LABELS) {
         ir_expr dims[2] = {scores->rank ? scores->dim[0] : ir_const(ctx, 1),
                            ir_sym(ctx, ir_internf(ctx, "%s.1", loss->target))};
@@ -434,7 +434,7 @@ static bool differentiate(struct loss_build *l, struct train_loss_use *use, int 
 bool train_loss_build(struct ir_builder *b, const struct train_loss *loss, struct train_loss_use *use)
 {
     ir_type type = use->scores[0]->type;
-    enum tcc_dtype dtype = type->dtype == TCC_F64 ? TCC_F64 : TCC_F32;
+    enum tcc_dtype dtype = tcc_wide_float(type->dtype);
     int n = train_loss_nscores(loss);
     struct loss_build l = {.b = b,
                            .loss = loss,

@@ -30,7 +30,7 @@ const char *optim_slot_name(struct ir_ctx *ctx, const struct optim_slot *slot, c
 /* The type that a parameter is updated in: what is narrower than f32 is widened. */
 enum tcc_dtype optim_update_type(const struct ir_state *parameter)
 {
-    return parameter->type->dtype == TCC_F64 ? TCC_F64 : TCC_F32;
+    return tcc_wide_float(parameter->type->dtype);
 }
 
 bool optim_has_master(const struct optim_config *c, const struct ir_state *parameter)
