@@ -183,9 +183,6 @@ bool ct_b_in_place(const struct cpu_machine *m, const struct ct *c);
 
 /* Cycles of a step of the sum in a register tile of mr rows and cv vectors, about. */
 double ct_step_cost(const struct ct *c, int mr, int cv);
-/* For tests/bench: schedules the kernel with that register tile. Cycles, about, of a multiply-add of one row and one
- * column by the model that chooses tiles; 0: it has no such tile, or sizes aren't known. */
-double ct_schedule_tile(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kernel *k, int mr, int cv);
 /* Leading dimension of a tile's packed A, in elements of the sum: of its rows, or (a_by_k) of its steps. */
 ir_expr ct_packed_a_ld(const struct ct *c);
 

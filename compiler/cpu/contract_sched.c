@@ -509,19 +509,6 @@ static bool ct_schedule(const struct cpu_machine *m, struct ir_ctx *ctx, struct 
     return true;
 }
 
-double ct_schedule_tile(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kernel *k, int mr, int cv)
-{
-    struct ct c;
-    int evened = mr;
-    if (!ct_analyse(m, ctx, k, &c) || c.nrows == CT_DYN || c.ncols == CT_DYN)
-        return 0;
-    double cost = tile_cost(m, &c, cv, &evened);
-    if (cost <= 0 || evened != mr || too_many_edges(&c, mr))
-        return 0;
-    put_tile(m, &c, k, k->kind == IR_K_WINDOW ? CPU_CONV : CPU_CONTRACT, mr, cv);
-    return cost / (double)(c.nrows * c.ncols);
-}
-
 static bool schedule_contract(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kernel *k)
 {
     return k->kind != IR_K_WINDOW && ct_schedule(m, ctx, k, CPU_CONTRACT);

@@ -194,9 +194,6 @@ struct onnx_model {
 /* Opens a model file. NULL: `err` says why, without the path in front. Free with onnx_close. */
 struct onnx_model *onnx_open(struct ir_ctx *ctx, const char *path, struct onnx_error *err);
 
-/* The same for a model in memory; `data` must outlive it. External data is refused. For tests. */
-struct onnx_model *onnx_open_memory(struct ir_ctx *ctx, const void *data, uint64_t size, struct onnx_error *err);
-
 void onnx_close(struct onnx_model *model);
 
 /* Names a dtype ("FLOAT"); "UNDEFINED" for 0, NULL for a number that ONNX does not define. */

@@ -58,11 +58,3 @@ struct onnx_model *onnx_open(struct ir_ctx *ctx, const char *path, struct onnx_e
     onnx_close(m);
     return NULL;
 }
-
-struct onnx_model *onnx_open_memory(struct ir_ctx *ctx, const void *data, uint64_t size, struct onnx_error *err)
-{
-    struct onnx_model *m = new_model(ctx, "");
-    m->files[0].map = data;
-    m->files[0].size = size;
-    return read_model(ctx, m, err);
-}

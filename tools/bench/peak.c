@@ -22,7 +22,6 @@ double peak_seconds(void)
     "xmm0", "xmm1", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15"
 #define FMA512(i) "vfmadd231ps %%zmm0, %%zmm0, %%zmm" #i "\n"
 #define FMA256(i) "vfmadd231ps %%ymm0, %%ymm0, %%ymm" #i "\n"
-#define PAIRS512(i) "vdpbf16ps %%zmm0, %%zmm0, %%zmm" #i "\n"
 #define MULADD(i) "mulps %%xmm0, %%xmm" #i "\n addps %%xmm0, %%xmm" #i "\n"
 
 #ifdef __x86_64__
@@ -59,27 +58,8 @@ double peak_gflops(int bits)
     t = processor_seconds() - t;
     return (double)n * 12 * 2 * (bits / 32) / t * 1e-9;
 }
-
-double peak_pairs_gflops(void)
-{
-    long n = 100000, left = n;
-    if (!__builtin_cpu_supports("avx512bf16"))
-        return 0;
-    double t = processor_seconds();
-    __asm__ volatile("vpxorq %%zmm0, %%zmm0, %%zmm0\n1:\n" CHAINS(PAIRS512) "dec %0\n jnz 1b\n vzeroupper"
-                     : "+r"(left)
-                     :
-                     : CLOBBERED);
-    t = processor_seconds() - t;
-    return (double)n * 12 * 4 * 16 / t * 1e-9;
-}
 #else
 int peak_bits(void)
-{
-    return 0;
-}
-
-double peak_pairs_gflops(void)
 {
     return 0;
 }

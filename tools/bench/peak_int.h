@@ -6,8 +6,6 @@
 double peak_seconds(void);                   /* a monotonic clock */
 /* GFLOP/s (float32) of one core over about a millisecond; bits: 512 or 256 (which need FMA), 128 (multiply and add). */
 double peak_gflops(int bits);
-/* GFLOP/s of products of bf16 in pairs, summed in float32 (VDPBF16PS on 512 bits); 0: this processor has none. */
-double peak_pairs_gflops(void);
 int peak_bits(void);                         /* the widest of them that this processor has; 0: no x86-64 */
 /* The widest vectors that code for `isa` (tccrt_isa_used()) may use here, in bits; GFLOP/s of that many cores by
  * them. */
