@@ -36,8 +36,10 @@ static void *zeroed(struct tccrt_session *s, size_t n, size_t size)
     size_t bytes;
     void *p;
 
-    if (__builtin_mul_overflow(n, size, &bytes) || !GROWN(s->tables, s->ntables, s->tables_room, 64))
+    if (__builtin_mul_overflow(n, size, &bytes) || !GROWN(s->tables, s->ntables, s->tables_room, 64)) {
+        tcr_fail(TCC_EENV, "no memory for a session's tables");
         return NULL;
+    }
     p = tcr_heap_alloc(&s->heap, bytes);
     if (p) {
         memset(p, 0, bytes);
