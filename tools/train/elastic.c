@@ -19,11 +19,6 @@
 
 #include "base/xxh3.h"
 
-bool ranks_lost(const struct trainer *t, int code)
-{
-    return t->elastic && code == EXIT_ENVIRONMENT && t->world && tccrt_comm_broken(t->world) != TCC_OK;
-}
-
 struct place elastic_place(struct trainer *t)
 {
 #define SAY(type, name, of) .name = t->of,

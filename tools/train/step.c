@@ -321,12 +321,6 @@ int train_execute(struct trainer *t, struct batch **list, const int64_t *order, 
     return (t->late ? execute_late : execute_now)(t, list, order, ended);
 }
 
-bool train_is_folded(const struct trainer *t)
-{
-    const char *sim = option_text(t->o, OPT_nc_sim, getenv("TCCC_SIM"));
-    return sim && strstr(sim, ",ranks=");
-}
-
 /* Whether losses are read late: not where something is done between two steps (a rate is set, outputs are written),
  * where ranks agree on each, nor where a device's times are looked at, which come when all work is done. */
 bool train_reads_late(const struct trainer *t)

@@ -34,38 +34,6 @@ static void catch_signals(void)
 
 /* -- The artifact ----------------------------------------------------------------------------------------- */
 
-int trainer_code(int status)
-{
-    return status == TCC_EENV ? EXIT_ENVIRONMENT : status == TCC_EBUG ? EXIT_BUG : EXIT_DATA;
-}
-
-int trainer_status(const struct trainer *t, int status)
-{
-    if (ranks_lost(t, trainer_code(status))) /* the others go on without it */
-        return trainer_code(status);
-    return tool_error(t->o, trainer_code(status), "%s", tccrt_error());
-}
-
-static bool state_scalar(struct trainer *t, const char *name, struct tcc_tensor *out)
-{
-    return tccrt_state_get(t->m.session, name, out) == TCC_OK && out->rank == 0;
-}
-
-double trainer_scalar(struct trainer *t, const char *name, double otherwise)
-{
-    struct tcc_tensor s;
-    return state_scalar(t, name, &s) ? tcc_load_f64((enum tcc_dtype)s.dtype, s.data) : otherwise;
-}
-
-bool trainer_set_scalar(struct trainer *t, const char *name, double value)
-{
-    struct tcc_tensor s;
-    if (!state_scalar(t, name, &s))
-        return false;
-    tcc_store_f64((enum tcc_dtype)s.dtype, s.data, value);
-    return tccrt_state_set(t->m.session, name, &s) == TCC_OK;
-}
-
 static const char *entry_named(const struct trainer *t, const char *name)
 {
     for (int i = 0; i < tccrt_nentries(t->m.artifact); i++)
@@ -291,7 +259,7 @@ static int initialise(struct trainer *t)
     const char *init = entry_named(t, "init");
     struct tcc_tensor rate;
 
-    if (!init || state_scalar(t, "train.rate", &rate) || tccrt_ninputs(m, init) || tccrt_noutputs(m, init))
+    if (!init || trainer_state_scalar(t, "train.rate", &rate) || tccrt_ninputs(m, init) || tccrt_noutputs(m, init))
         return TCC_OK;
     int status = tccrt_run(t->m.session, init, 0, NULL, 0, NULL);
     tccrt_random_set(t->m.session, t->sampler.seed, 0);
@@ -344,7 +312,7 @@ static int start_session(struct trainer *t)
     for (int k = 0; k < STEP_STATES; k++) {
         struct tcc_tensor x;
         bool wanted = k == STATE_LR ? t->has_lr : k == STATE_NORM ? t->has_norm : t->has_scale;
-        t->state_types[k] = wanted && state_scalar(t, train_states[k], &x) ? x.dtype : -1;
+        t->state_types[k] = wanted && trainer_state_scalar(t, train_states[k], &x) ? x.dtype : -1;
     }
     return load && !t->rank ? train_load(t, load) : EXIT_FINE;
 }

@@ -166,9 +166,12 @@ struct trainer {
     double waited;                         /* ms: for the last execution's batches */
 };
 
+/* status.c */
 int trainer_code(int status);                                               /* the exit code of a tcc_status */
 /* exit code after a message of the run-time library's */
 int trainer_status(const struct trainer *t, int status);
+/* a variable of rank 0; false: there is none */
+bool trainer_state_scalar(struct trainer *t, const char *state, struct tcc_tensor *out);
 double trainer_scalar(struct trainer *t, const char *state, double otherwise);
 bool trainer_set_scalar(struct trainer *t, const char *state, double value);
 /* settings.c, in this order; exit codes. The numbers of the command line; the batch size that the step was compiled
