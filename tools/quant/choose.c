@@ -6,6 +6,7 @@
 #include "tools/quant/quant_int.h"
 
 #include <fnmatch.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const kinds[] = {"Conv", "Gemm", "MatMul"};
@@ -112,4 +113,28 @@ int quant_chosen(const struct quant *q)
     for (int i = 0; i < q->nnodes; i++)
         n += q->nodes[i].chosen && !q->nodes[i].excluded;
     return n;
+}
+
+bool quant_bias_fits(const struct quant *q, const struct quant_node *n)
+{
+    struct quant_weight w;
+    int v = n->nin > 2 ? n->in[2] : -1, tensor = v >= 0 ? q->values[v].tensor : -1;
+    const struct onnx_tensor *t = tensor >= 0 ? &q->tensors[tensor] : NULL;
+
+    return t && t->dtype == TCC_F32 && t->rank == 1 && quant_weight_of(q, n, &w) && t->dims[0] == w.n &&
+           quant_attr_f(n, "alpha", 1) == 1 && quant_attr_f(n, "beta", 1) == 1;
+}
+
+float *quant_columns(struct quant *q, const struct quant_weight *w, int *code)
+{
+    float *from = quant_floats(q, w->tensor, code), *to;
+
+    if (!from || !(w->conv || w->transposed))
+        return from;
+    if ((to = malloc((size_t)(w->k * w->n) * sizeof *to)))
+        for (int64_t n = 0; n < w->n; n++)
+            for (int64_t k = 0; k < w->k; k++)
+                to[k * w->n + n] = from[n * w->k + k];
+    free(from);
+    return to;
 }

@@ -176,20 +176,6 @@ static bool by_gptq(struct quant_codes *c, float *w, const double *hessian)
     return h && t && error;
 }
 
-float *quant_columns(struct quant *q, const struct quant_weight *w, int *code)
-{
-    float *from = quant_floats(q, w->tensor, code), *to;
-
-    if (!from || !(w->conv || w->transposed))
-        return from;
-    if ((to = malloc((size_t)(w->k * w->n) * sizeof *to)))
-        for (int64_t n = 0; n < w->n; n++)
-            for (int64_t k = 0; k < w->k; k++)
-                to[k * w->n + n] = from[n * w->k + k];
-    free(from);
-    return to;
-}
-
 /* By steps that were trained: 4 bits are -7 to 7, as 8 are -127 to 127. */
 static void by_steps(struct quant_codes *c, const float *w, const float *steps, float most)
 {

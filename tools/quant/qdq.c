@@ -202,16 +202,6 @@ static const char *put_weight(struct quant_out *w, int node, const struct quant_
 
 /* -- Biases ----------------------------------------------------------------------------------------------------- */
 
-bool quant_bias_fits(const struct quant *q, const struct quant_node *n)
-{
-    struct quant_weight w;
-    int v = n->nin > 2 ? n->in[2] : -1, tensor = v >= 0 ? q->values[v].tensor : -1;
-    const struct onnx_tensor *t = tensor >= 0 ? &q->tensors[tensor] : NULL;
-
-    return t && t->dtype == TCC_F32 && t->rank == 1 && quant_weight_of(q, n, &w) && t->dims[0] == w.n &&
-           quant_attr_f(n, "alpha", 1) == 1 && quant_attr_f(n, "beta", 1) == 1;
-}
-
 /* The dequantised bias: i32, as sums of products of codes are. */
 static const char *put_bias(struct quant_out *w, int node, const float *scales, int64_t n)
 {

@@ -133,6 +133,8 @@ int64_t quant_elements(const struct onnx_tensor *t);
  * conv: [outputs, ...]. axis: of the outputs. channels: of the node's input, which convolutions read in `groups`. */
 struct quant_weight { int tensor, axis; bool conv, transposed; int64_t k, n, groups, channels; };
 bool quant_weight_of(const struct quant *q, const struct quant_node *n, struct quant_weight *w);
+/* is its bias a constant one that is quantised? */
+bool quant_bias_fits(const struct quant *q, const struct quant_node *n);
 /* Which channel of its input row k of the weight multiplies, for output m. */
 int64_t quant_channel(const struct quant_weight *w, int64_t k, int64_t m);
 /* Marks them by --ops and --exclude. EXIT_FINE, or an exit code after a message: a pattern that matches nothing. */
@@ -244,8 +246,6 @@ void quant_want_static(struct quant *q, int *whole);
 double quant_multiplications(const struct quant *q, int node);
 /* The value behind Quantize- and DequantizeLinear. */
 const char *quant_dequantized(struct quant_out *w, int value);
-/* a constant one that is quantised */
-bool quant_bias_fits(const struct quant *q, const struct quant_node *n);
 
 /* -- Noise (noise.c) ----------------------------------------------------------------------------------------------- */
 
