@@ -179,16 +179,6 @@ int tcr_view(struct tccrt_session *s, uint32_t b, const char *node, unsigned how
     return tcr_download(s, v.host, v.device, bytes);
 }
 
-int tcr_host_tensor(struct tccrt_session *s, uint32_t b, const char *node, unsigned how, struct tcc_tensor *out)
-{
-    int status = tcr_buffer_tensor(s, b, node, out);
-
-    if (status || !s->discrete || s->m->buffers[b].space == TCC_SPACE_OBJECT || !out->data)
-        return status;
-    return tcr_view(s, b, node, how, &out->data,
-                    (size_t)(tcr_elements(out->dtype, out->rank, out->dims) * tcr_dtype_bytes(out->dtype)));
-}
-
 int tcr_views_end(struct tccrt_session *s, size_t first, int status)
 {
     size_t n = first;

@@ -488,3 +488,12 @@ int tccrt_state_flags(const struct tccrt_model *m, int i)
 {
     return m && i >= 0 && (uint32_t)i < m->plan->states.count ? (int)m->states[i].flags : 0;
 }
+
+int tccrt_stages(const struct tccrt_model *m)
+{
+    uint32_t n = 1;
+
+    for (uint32_t i = 0; m && i < m->plan->staged.count; i++)
+        n = m->staged[i].stages > n ? m->staged[i].stages : n;
+    return (int)n;
+}

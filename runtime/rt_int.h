@@ -169,6 +169,7 @@ struct tccrt_session {
     int stage;                       /* 1 + the only one that it runs; 0: all */
     int tensor;                      /* 1 + the rank whose parts of tensors it has; 0: they are whole */
     struct tcr_staged **staged;        /* by entry point in stages: its memory, once it was run */
+    void (*free_staged)(struct tccrt_session *s);
 
     struct tcr_profile *profile;     /* NULL: off */
     struct tcr_guard *guard;         /* guard.c; NULL: off */
@@ -381,7 +382,6 @@ tcr_stage_micro(const struct tccrt_model *m, const struct tcc_pstep *p)
 {
     return p->sizes.count ? (uint32_t)m->exprs[m->u32s[p->sizes.first + p->sizes.count - 1]].k : 0;
 }
-void tcr_stages_free(struct tccrt_session *s);
 int tcr_state_gather(struct tccrt_session *s, uint32_t i, int root, void *to);       /* to: of the root */
 /* Does the session hold what has this owner_stage (struct tcc_pstate), or run that stage? */
 static inline bool
@@ -417,14 +417,16 @@ int tcr_step_program(struct tccrt_session *s, const struct tcc_pstep *p);
 /* the values of e's control block; out's others stay */
 void tcr_control(struct tccrt_session *s, const struct tcc_pentry *e, struct tcr_control *out);
 
-/* -- walk.c, launch.c, libop/lib.c ------------------------------------------------------------------ */
+/* -- walk.c, buffer.c, launch.c, libop/lib.c ------------------------------------------------------------------ */
 int tcr_walk(struct tccrt_session *s, struct tcc_range steps);
-/* Where buffer b lies now. */
+/* Of buffer b its name in messages; where it lies now, as a tensor or a block. */
+const char *tcr_buffer_name(const struct tccrt_session *s, uint32_t b);
 int tcr_address(struct tccrt_session *s, uint32_t b, const char *node, void **out);
 int tcr_buffer_tensor(struct tccrt_session *s, uint32_t b, const char *node, struct tcc_tensor *out);
 int tcr_buffer_bytes(struct tccrt_session *s, uint32_t b, const char *node, int64_t *out);
 int tcr_copy_buffer(struct tccrt_session *s, uint32_t from, uint32_t to, const char *node);
 int tcr_dynamic(struct tccrt_session *s, uint32_t b, int rank, const int64_t *dims, int64_t bytes);
+int tcr_make_dynamic(struct tccrt_session *s, uint32_t b, const char *node); /* by its own dims */
 int tcr_step_launch(struct tccrt_session *s, const struct tcc_pstep *p);
 int tcr_step_batch(struct tccrt_session *s, const struct tcc_pstep *p);
 /* The launch of a step, its lists in the session's room. made: false: it has no tiles. shape: of struct

@@ -316,7 +316,8 @@ static void free_data(struct tccrt_session *s)
 {
     if (s->discrete)
         tcr_sync(s);
-    tcr_stages_free(s);
+    if (s->staged)
+        s->free_staged(s);
     if (s->batches)
         s->free_batches(s);
     if (s->async)

@@ -28,46 +28,13 @@ static struct pslot *slot_of(const struct run *r, uint32_t stage, uint32_t v, ui
     return &t->slots[r->state->first_slot[v] + micro % r->values[v].index];
 }
 
-static struct tcr_staged *staged_of(struct tccrt_session *s, uint32_t number)
-{
-    const struct tcc_pstaged *p = &s->m->staged[number];
-    const struct tcc_pbuffer *values = s->m->buffers + p->buffers.first;
-    struct tcr_staged *x;
-    uint32_t n = 0;
-
-    if (!s->staged && !(s->staged = calloc(s->m->plan->staged.count, sizeof *s->staged)))
-        return NULL;
-    if (s->staged[number])
-        return s->staged[number];
-    x = s->staged[number] = calloc(1, sizeof *x);
-    if (!x || !(x->stages = calloc(p->stages, sizeof *x->stages)) ||
-        !(x->first_slot = calloc(p->buffers.count + 1, sizeof *x->first_slot)) ||
-        !(x->dims = calloc(p->buffers.count + 1, sizeof *x->dims)) ||
-        !(x->results = calloc(p->results.count + 1, sizeof *x->results)) ||
-        !(x->slices = calloc(p->axes.count + 1, sizeof *x->slices)) ||
-        !(x->inputs = calloc(p->axes.count + 1, sizeof *x->inputs)) ||
-        !(x->in_on_device = calloc(s->max_inputs + 1, sizeof *x->in_on_device)) ||
-        !(x->out_on_device = calloc(s->max_outputs + 1, sizeof *x->out_on_device)) ||
-        !(x->out = calloc(s->max_outputs + 1, sizeof *x->out)))
-        return NULL;
-    for (uint32_t v = 0; v < p->buffers.count; v++) {
-        x->first_slot[v] = n;
-        n += values[v].space == TCC_SPACE_SLOT ? values[v].index : 0;
-    }
-    x->nslots = n;
-    for (uint32_t st = 0; st < p->stages; st++)
-        if (tcr_has_stage(s, st + 1) && !(x->stages[st].slots = calloc(n + 1, sizeof *x->stages[st].slots)))
-            return NULL;
-    return x;
-}
-
 static void drop_messages(struct tcr_staged *x)
 {
     while (x->mail)
         tcr_stages_drop(&x->mail);
 }
 
-void tcr_stages_free(struct tccrt_session *s)
+static void free_staged(struct tccrt_session *s)
 {
     for (uint32_t i = 0; s->staged && i < s->m->plan->staged.count; i++) {
         const struct tcc_pstaged *p = &s->m->staged[i];
@@ -100,6 +67,40 @@ void tcr_stages_free(struct tccrt_session *s)
         free(x);
     }
     free(s->staged);
+}
+
+static struct tcr_staged *staged_of(struct tccrt_session *s, uint32_t number)
+{
+    const struct tcc_pstaged *p = &s->m->staged[number];
+    const struct tcc_pbuffer *values = s->m->buffers + p->buffers.first;
+    struct tcr_staged *x;
+    uint32_t n = 0;
+
+    if (!s->staged && !(s->staged = calloc(s->m->plan->staged.count, sizeof *s->staged)))
+        return NULL;
+    s->free_staged = free_staged;
+    if (s->staged[number])
+        return s->staged[number];
+    x = s->staged[number] = calloc(1, sizeof *x);
+    if (!x || !(x->stages = calloc(p->stages, sizeof *x->stages)) ||
+        !(x->first_slot = calloc(p->buffers.count + 1, sizeof *x->first_slot)) ||
+        !(x->dims = calloc(p->buffers.count + 1, sizeof *x->dims)) ||
+        !(x->results = calloc(p->results.count + 1, sizeof *x->results)) ||
+        !(x->slices = calloc(p->axes.count + 1, sizeof *x->slices)) ||
+        !(x->inputs = calloc(p->axes.count + 1, sizeof *x->inputs)) ||
+        !(x->in_on_device = calloc(s->max_inputs + 1, sizeof *x->in_on_device)) ||
+        !(x->out_on_device = calloc(s->max_outputs + 1, sizeof *x->out_on_device)) ||
+        !(x->out = calloc(s->max_outputs + 1, sizeof *x->out)))
+        return NULL;
+    for (uint32_t v = 0; v < p->buffers.count; v++) {
+        x->first_slot[v] = n;
+        n += values[v].space == TCC_SPACE_SLOT ? values[v].index : 0;
+    }
+    x->nslots = n;
+    for (uint32_t st = 0; st < p->stages; st++)
+        if (tcr_has_stage(s, st + 1) && !(x->stages[st].slots = calloc(n + 1, sizeof *x->stages[st].slots)))
+            return NULL;
+    return x;
 }
 
 /* -- Inputs ------------------------------------------------------------------------------------------------ */

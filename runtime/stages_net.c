@@ -6,6 +6,7 @@
  * On a device that models time the clock travels with the message, before it and by the same tag: what comes behind a
  * receive begins no earlier than the send and what a message takes.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/stages_int.h"
@@ -160,4 +161,17 @@ int tcr_stages_broadcast(struct run *r, uint32_t k)
     if (n < 0 || (status = tcr_stages_result_room(x, (size_t)n * (size_t)tcr_dtype_bytes(x->t.dtype))))
         return n < 0 ? tcr_fail(TCC_EBUG, "an output has no size") : status;
     return tccrt_comm_broadcast(r->group, root, 1, &x->t, NULL);
+}
+
+int tcr_stages_result_room(struct result *x, size_t bytes)
+{
+    if (x->held < bytes || !x->data) {
+        free(x->data);
+        x->held = 0;
+        if (!(x->data = malloc(bytes + 1)))
+            return tcr_fail(TCC_EENV, "no memory for an output");
+        x->held = bytes;
+    }
+    x->t.data = x->data;
+    return TCC_OK;
 }

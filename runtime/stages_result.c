@@ -10,19 +10,6 @@ static const char *output_name(const struct run *r, uint32_t k)
     return tcr_string(r->s->m, r->s->m->signatures[r->e->outputs.first + k].name);
 }
 
-int tcr_stages_result_room(struct result *x, size_t bytes)
-{
-    if (x->held < bytes || !x->data) {
-        free(x->data);
-        x->held = 0;
-        if (!(x->data = malloc(bytes + 1)))
-            return tcr_fail(TCC_EENV, "no memory for an output");
-        x->held = bytes;
-    }
-    x->t.data = x->data;
-    return TCC_OK;
-}
-
 static bool adds(const struct run *r, uint32_t k)
 {
     return r->outputs[k].how == TCC_COMBINE_MEAN || r->outputs[k].how == TCC_COMBINE_SUM;

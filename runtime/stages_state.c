@@ -7,15 +7,6 @@
 
 #define TAG 8191
 
-int tccrt_stages(const struct tccrt_model *m)
-{
-    uint32_t n = 1;
-
-    for (uint32_t i = 0; m && i < m->plan->staged.count; i++)
-        n = m->staged[i].stages > n ? m->staged[i].stages : n;
-    return (int)n;
-}
-
 int tccrt_microbatches(const struct tccrt_model *m, const char *entry)
 {
     const struct tcc_pentry *e = tcr_find_entry(m, entry);

@@ -10,152 +10,6 @@
 
 #include "base/mutant.h"
 
-/* -- Buffers ---------------------------------------------------------------------------------------- */
-
-static const char *buffer_name(const struct tccrt_session *s, uint32_t b)
-{
-    return tcr_string(s->m, s->m->buffers[b].name);
-}
-
-int tcr_buffer_bytes(struct tccrt_session *s, uint32_t b, const char *node, int64_t *out)
-{
-    return tcr_size(s, s->m->buffers[b].bytes, buffer_name(s, b), node, out);
-}
-
-/* (Re)allocates a DYNAMIC buffer. */
-int tcr_dynamic(struct tccrt_session *s, uint32_t b, int rank, const int64_t *dims, int64_t bytes)
-{
-    struct tcr_slot *slot = &s->slots[s->m->slot_of[b]];
-
-    if (slot->data && slot->bytes != bytes)
-        tcr_slot_clear(s, slot);
-    if (!slot->data && !(slot->data = tcr_alloc(s, slot->memory = tcr_memory(s, b), (size_t)bytes)))
-        return TCC_EENV;
-    slot->bytes = bytes;
-    slot->rank = rank;
-    memcpy(slot->dims, dims, (size_t)rank * sizeof *dims);
-    return TCC_OK;
-}
-
-static int known_size(struct tccrt_session *s, uint32_t b, const char *node, int64_t *dims, int64_t *bytes)
-{
-    int status = tcr_dims(s, s->m->buffers[b].dims, buffer_name(s, b), node, dims);
-
-    return status ? status : tcr_buffer_bytes(s, b, node, bytes);
-}
-
-static int make_dynamic(struct tccrt_session *s, uint32_t b, const char *node)
-{
-    int64_t dims[TCC_MAX_RANK], bytes;
-    int status = known_size(s, b, node, dims, &bytes);
-
-    return status ? status : tcr_dynamic(s, b, (int)s->m->buffers[b].rank, dims, bytes);
-}
-
-/* An output whose dims were not known when the run began. */
-static int make_output(struct tccrt_session *s, uint32_t b, const char *node)
-{
-    const struct tcc_pbuffer *p = &s->m->buffers[b];
-    int64_t dims[TCC_MAX_RANK], bytes;
-    int status = known_size(s, b, node, dims, &bytes);
-
-    if (!status)
-        tcr_output_memory(s, p->index, tcr_memory(s, b), (int)p->dtype, (int)p->rank, dims, bytes, &status);
-    return status;
-}
-
-static int object_data(struct tccrt_session *s, uint32_t b, const char *node, void **out)
-{
-    const struct tcc_object *o = s->slots[s->m->slot_of[b]].object;
-
-    if (!o || o->kind != TCC_OBJ_TENSOR)
-        return tcr_fail(o ? TCC_EINPUT : TCC_EBUG, "node '%s': '%s' is not a tensor", node, buffer_name(s, b));
-    *out = o->t.data;
-    return TCC_OK;
-}
-
-static int offset_from(struct tccrt_session *s, uint32_t b, const char *node, void *base, void **out)
-{
-    const struct tcc_pbuffer *p = &s->m->buffers[b];
-    int64_t offset = p->offset == TCC_NO ? 0 : s->values[p->offset];
-
-    if (p->space == TCC_SPACE_ARENA && p->offset == TCC_NO)
-        offset = (int64_t)s->places[b];
-    if (offset < 0)
-        return tcr_size(s, p->offset, buffer_name(s, b), node, &offset);
-    *out = base ? (char *)base + offset : NULL; /* of memory that nothing lies in */
-    return TCC_OK;
-}
-
-int tcr_address(struct tccrt_session *s, uint32_t b, const char *node, void **out)
-{
-    const struct tcc_pbuffer *p = &s->m->buffers[b];
-    void *base;
-    int status;
-
-    switch (p->space) {
-    case TCC_SPACE_INPUT: *out = s->inputs[p->index]; return TCC_OK;
-    case TCC_SPACE_OUTPUT:
-        if (!s->outs[p->index].data && (status = make_output(s, b, node)))
-            return status;
-        *out = s->outs[p->index].data;
-        return TCC_OK;
-    case TCC_SPACE_ARENA:
-        if (s->guard && (status = tcr_guard_address(s, b, node)))
-            return status;
-        if (s->rebound && s->rebound[b]) {
-            *out = s->rebound[b];
-            return TCC_OK;
-        }
-        return offset_from(s, b, node, s->arenas[tcr_arena(s, b)], out);
-    case TCC_SPACE_WEIGHT:
-        if (s->rebound && s->rebound[b]) {
-            *out = s->rebound[b];
-            return TCC_OK;
-        }
-        return offset_from(s, b, node, (void *)(tcr_memory(s, b) ? s->weights : s->m->weights), out);
-    case TCC_SPACE_STATE: *out = s->states[p->index]; return *out ? TCC_OK : tcr_state_absent(s, p->index);
-    case TCC_SPACE_ALIAS:
-        status = tcr_address(s, p->index, node, &base);
-        return status ? status : offset_from(s, b, node, base, out);
-    case TCC_SPACE_OBJECT: return object_data(s, b, node, out);
-    case TCC_SPACE_SLOT:
-    case TCC_SPACE_SIZES: return tcr_fail(TCC_EBUG, "node '%s': '%s' is of a stage's list", node, buffer_name(s, b));
-    default:
-        if (!s->slots[s->m->slot_of[b]].data && (status = make_dynamic(s, b, node)))
-            return status;
-        *out = s->slots[s->m->slot_of[b]].data;
-        return TCC_OK;
-    }
-}
-
-/* A buffer as a tensor: a dynamic buffer and an object have the dims that they were made with. */
-int tcr_buffer_tensor(struct tccrt_session *s, uint32_t b, const char *node, struct tcc_tensor *out)
-{
-    const struct tcc_pbuffer *p = &s->m->buffers[b];
-    const struct tcr_slot *slot = s->m->slot_of[b] == TCC_NO ? NULL : &s->slots[s->m->slot_of[b]];
-    bool lacks = tcr_lacks(s, b);
-    int status = lacks ? TCC_OK : tcr_address(s, b, node, &out->data);
-
-    if (status)
-        return status;
-    if (p->space == TCC_SPACE_OBJECT) {
-        *out = slot->object->t;
-        return TCC_OK;
-    }
-    out->dtype = (int32_t)p->dtype;
-    out->rank = (int32_t)p->rank;
-    if (!slot && !(status = tcr_dims(s, p->dims, buffer_name(s, b), node, out->dims)) &&
-        (lacks || (p->space == TCC_SPACE_ARENA && s->values[p->bytes] == 0 &&
-                   tcr_elements(out->dtype, out->rank, out->dims) > 0)))
-        out->data = NULL;
-    if (!slot)
-        return status;
-    out->rank = slot->rank;
-    memcpy(out->dims, slot->dims, sizeof out->dims);
-    return TCC_OK;
-}
-
 /* -- Copies between buffers and objects ------------------------------------------------------------------- */
 
 static int box(struct tccrt_session *s, uint32_t from, uint32_t to, const char *node)
@@ -169,7 +23,7 @@ static int box(struct tccrt_session *s, uint32_t from, uint32_t to, const char *
     tcr_object_borrow(&head, &t);
     o = tccrt_object_ref(&head);
     if (!o)
-        return tcr_fail(TCC_EENV, "node '%s': no memory for '%s'", node, buffer_name(s, to));
+        return tcr_fail(TCC_EENV, "node '%s': no memory for '%s'", node, tcr_buffer_name(s, to));
     tcr_slot_set(s, &s->slots[s->m->slot_of[to]], o);
     return TCC_OK;
 }
@@ -204,10 +58,10 @@ static int share(struct tccrt_session *s, uint32_t from, uint32_t to, const char
     struct tcc_object *o = s->slots[s->m->slot_of[from]].object;
 
     if (!o)
-        return tcr_fail(TCC_EBUG, "node '%s': '%s' is used before it is made", node, buffer_name(s, from));
+        return tcr_fail(TCC_EBUG, "node '%s': '%s' is used before it is made", node, tcr_buffer_name(s, from));
     o = tccrt_object_ref(o);
     if (!o)
-        return tcr_fail(TCC_EENV, "node '%s': no memory for '%s'", node, buffer_name(s, to));
+        return tcr_fail(TCC_EENV, "node '%s': no memory for '%s'", node, tcr_buffer_name(s, to));
     tcr_slot_set(s, &s->slots[s->m->slot_of[to]], o);
     return TCC_OK;
 }
@@ -227,7 +81,7 @@ static int copy_dense(struct tccrt_session *s, uint32_t from, uint32_t to, const
         return status;
     if (bytes != have)
         return tcr_fail(TCC_EBUG, "node '%s': copy of %lld bytes ('%s') to %lld ('%s')", node, (long long)have,
-                        buffer_name(s, from), (long long)bytes, buffer_name(s, to));
+                        tcr_buffer_name(s, from), (long long)bytes, tcr_buffer_name(s, to));
     if (!bytes || a == b)
         return TCC_OK;
     s->writes_state = tcr_is_state(s, to);
@@ -268,7 +122,7 @@ static int step_bind(struct tccrt_session *s, const struct tcc_pstep *p)
     if (status)
         return status;
     if (t.dtype != TCC_I64 || tcr_elements(t.dtype, t.rank, t.dims) != p->syms.count)
-        return tcr_fail(TCC_EINPUT, "node '%s': '%s' must have %u values", node_of(s, p), buffer_name(s, b),
+        return tcr_fail(TCC_EINPUT, "node '%s': '%s' must have %u values", node_of(s, p), tcr_buffer_name(s, b),
                         p->syms.count);
     for (uint32_t i = 0; i < p->syms.count; i++) {
         uint32_t sym = s->m->u32s[p->syms.first + i];
@@ -288,7 +142,7 @@ static int step_dims(struct tccrt_session *s, const struct tcc_pstep *p)
     if (status)
         return status;
     if (t.rank != (int)p->syms.count)
-        return tcr_fail(TCC_EINPUT, "node '%s': '%s' must have rank %u, got %d", node_of(s, p), buffer_name(s, b),
+        return tcr_fail(TCC_EINPUT, "node '%s': '%s' must have rank %u, got %d", node_of(s, p), tcr_buffer_name(s, b),
                         p->syms.count, t.rank);
     for (uint32_t i = 0; i < p->syms.count; i++) {
         uint32_t sym = s->m->u32s[p->syms.first + i];
@@ -308,7 +162,7 @@ static int step_eval(struct tccrt_session *s, const struct tcc_pstep *p)
 static int step_alloc(struct tccrt_session *s, const struct tcc_pstep *p)
 {
     for (uint32_t i = 0; i < p->args.count; i++) {
-        int status = make_dynamic(s, s->m->u32s[p->args.first + i], node_of(s, p));
+        int status = tcr_make_dynamic(s, s->m->u32s[p->args.first + i], node_of(s, p));
 
         if (status)
             return status;
