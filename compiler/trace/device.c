@@ -107,20 +107,6 @@ static int upload(struct trace_ctx *c, struct trace_data *d, struct tccrt_sessio
     return status;
 }
 
-void trace_data_free(struct trace_data *d)
-{
-    tccrt_object_unref(d->o);
-    d->o = NULL;
-    if (!d->device) {
-        free(d);
-        return;
-    }
-    pthread_mutex_lock(&d->c->executor.lock);
-    d->next = d->c->executor.garbage;
-    d->c->executor.garbage = d;
-    pthread_mutex_unlock(&d->c->executor.lock);
-}
-
 void trace_device_collect(struct trace_ctx *c)
 {
     struct trace_executor *e = &c->executor;

@@ -63,11 +63,6 @@ void trace_graph_drop(struct trace_ctx *c)
     c->generation++;
 }
 
-bool trace_is_pending(const struct trace_tensor *t)
-{
-    return t->value && t->generation == t->c->generation && !t->data;
-}
-
 static bool push_input(struct trace_ctx *c, struct trace_data *data, const char *name)
 {
     struct trace_graph *g = &c->graph;

@@ -214,6 +214,9 @@ struct trace_tensor {
 /* -- context.c */
 /* Notes the failure, if it is the first since the last execution; returns `status`. */
 int trace_fail(struct trace_ctx *c, int status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Why there is no context: trace_new() makes none; the context of the last failure ends. */
+int trace_refuse(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void trace_forget_failure(const struct trace_ctx *c);
 int trace_no_memory(struct trace_ctx *c);
 /* whose failure is not reported yet, of this thread's last one; or NULL */
 struct trace_ctx *trace_failed(void);
@@ -222,6 +225,7 @@ struct trace_tensor *trace_tensor_of(struct trace_ctx *c, struct ir_value *value
 /* takes over the reference */
 struct trace_tensor *trace_tensor_data(struct trace_ctx *c, struct trace_data *data);
 void trace_tensor_drop(struct trace_tensor *t);                  /* frees it if nobody holds it */
+void trace_tensor_free(struct trace_tensor *t);
 /* false after trace_fail(): it was freed with its step */
 bool trace_alive(struct trace_tensor *t);
 /* The tensor's data; either takes a reference and counts the owner. */
@@ -251,7 +255,6 @@ int trace_settle_device(struct trace_ctx *c, const struct trace_options *o, char
  * the copy failed, tccrt_error() says why. While no run is under way, or by the thread that runs. */
 void *trace_host(struct trace_data *d);
 void *trace_host_write(struct trace_data *d);
-void trace_data_free(struct trace_data *d);              /* nobody holds it */
 /* gives memory of the device back: by the thread that runs, or when it has ended */
 void trace_device_collect(struct trace_ctx *c);
 /* r->under_way: it is the device's now, and must be ended */
