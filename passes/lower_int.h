@@ -2,7 +2,8 @@
 /*
  * lower_int.h - from level 1 to level 2, shared by the files of passes/fuse/, passes/kernel/ and passes/plan/.
  *
- *   group.c    which nodes become one kernel (fusion)
+ *   passes/lower.c  what all of them ask of the lowering at hand
+ *   fuse/group.c    which nodes become one kernel (fusion); kernel/group.c: that kernel
  *   sketch.c   may a node be evaluated in a group's kernel: what the kernel reads, kept as nodes join
  *   profit.c   does that pay
  *   inline.c   builds a kernel backwards from the value that it stores: access maps, bodies, stages

@@ -13,60 +13,7 @@ bool lw_is_anchor(const struct ir_node *n)
     return kind == IR_K_CONTRACT || kind == IR_K_WINDOW || kind == IR_K_ATTENTION || kind == IR_K_SORT;
 }
 
-struct ir_value *lw_anchored(const struct lw_group *g)
-{
-    int i = 0;
-    while (i < g->anchor->nout - 1 && !ir_has_uses(g->anchor->out[i]))
-        i++;
-    return g->anchor->out[i];
-}
-
-int lw_nanchored(const struct lw_group *g)
-{
-    int n = 0;
-    for (int i = 0; g->anchor && i < g->anchor->nout; i++)
-        n += ir_has_uses(g->anchor->out[i]);
-    return n ? n : 1;
-}
-
 /* -- Epilogues --------------------------------------------------------------------------------------------- */
-
-/* Index of a reshape's other side: of a `to` element, given the index of the `from` element. */
-void lw_reshape_index(struct ir_ctx *ctx, ir_type from, ir_type to, const ir_expr *idx, ir_expr *out)
-{
-    int i = 0, j = 0, r = from->rank, q = to->rank;
-    while (i < r || j < q) {
-        int i0 = i, j0 = j;
-        ir_expr a = i < r ? from->dim[i++] : ir_const(ctx, 1);
-        ir_expr b = j < q ? to->dim[j++] : ir_const(ctx, 1);
-        while (a != b && (i < r || j < q)) {
-            int64_t av, bv;
-            bool both = ir_is_const(a, &av) && ir_is_const(b, &bv);
-            bool grow = i < r && (j >= q || (both ? av < bv : ir_is_const(a, NULL) || ir_expr_le(ctx, a, b) == IR_YES));
-            if (grow)
-                a = ir_mul(ctx, a, from->dim[i++]);
-            else if (j < q)
-                b = ir_mul(ctx, b, to->dim[j++]);
-            else
-                a = ir_mul(ctx, a, from->dim[i++]);
-        }
-        ir_expr linear = ir_const(ctx, 0);
-        for (int p = i0; p < i; p++)
-            linear = ir_add(ctx, ir_mul(ctx, linear, from->dim[p]), idx[p]);
-        bool more = true;
-        for (int p = j - 1; p >= j0; p--) {
-            if (ir_is_value(to->dim[p], 1)) {
-                out[p] = ir_const(ctx, 0);
-                continue;
-            }
-            more = false;
-            for (int o = j0; o < p; o++)
-                more = more || !ir_is_value(to->dim[o], 1);
-            out[p] = more ? ir_mod(ctx, linear, to->dim[p]) : linear;
-            linear = ir_floordiv(ctx, linear, to->dim[p]);
-        }
-    }
-}
 
 /* The index in n's output of the element that came from operand element idx (of type from); false: none or several. */
 static bool push_index(struct kb *k, const struct ir_node *n, ir_type from, const ir_expr *idx, ir_expr *out)

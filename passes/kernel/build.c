@@ -347,34 +347,55 @@ int kb_load_of(const struct kb *k, int id)
     return k->insns.at[id].insn.code == KN_LOAD ? id : -1;
 }
 
-static enum tcc_dtype type_in(const struct ir_node *n, enum ir_attr_key key)
+struct ir_value *lw_anchored(const struct lw_group *g)
 {
-    const struct ir_attr *a = ir_attr(n, key);
-    return a ? a->dtype : TCC_NONE;
+    int i = 0;
+    while (i < g->anchor->nout - 1 && !ir_has_uses(g->anchor->out[i]))
+        i++;
+    return g->anchor->out[i];
 }
 
-bool lw_build(struct lw *lw, struct lw_group *g)
+int lw_nanchored(const struct lw_group *g)
 {
-    if (g->updates)
-        return lw_build_scatter(lw, g);
-    struct kb *k = lw->builder ? lw->builder : IR_NEW(lw->ctx, struct kb);
-    lw->builder = NULL; /* until the kernel is finished */
-    kb_reset(k, lw, g);
-    bool ok = g->collects ? lw_build_collected(k, g) : g->anchor ? lw_build_anchor(k, g) : lw_build_inline(k, g);
-    bool reduces = k->have_reduce;
-    g->kernel = ok ? kb_finish(k, g) : NULL;
-    lw->builder = k;
-    if (!g->kernel)
-        return false;
-    g->kernel->kind = g->collects ? IR_K_MOVE : ir_op_info((g->anchor ? g->anchor : g->root)->op)->kind;
-    if (!g->anchor && reduces)
-        g->kernel->kind = IR_K_REDUCE;
-    if (g->kernel->kind != IR_K_WINDOW && g->kernel->kind != IR_K_ATTENTION && lw->fuse && !g->collects)
-        lw_collapse(lw, g->kernel);
-    lw_settle_roles(g->kernel);
-    if (!g->kernel->roles.form && kn_find_form(g->kernel, KN_CONTRACTION, &g->kernel->roles) && g->anchor) {
-        g->kernel->partial = type_in(g->anchor, IR_ATTR_partial);
-        g->kernel->mx = type_in(g->anchor, IR_ATTR_mx);
+    int n = 0;
+    for (int i = 0; g->anchor && i < g->anchor->nout; i++)
+        n += ir_has_uses(g->anchor->out[i]);
+    return n ? n : 1;
+}
+
+/* Index of a reshape's other side: of a `to` element, given the index of the `from` element. */
+void lw_reshape_index(struct ir_ctx *ctx, ir_type from, ir_type to, const ir_expr *idx, ir_expr *out)
+{
+    int i = 0, j = 0, r = from->rank, q = to->rank;
+    while (i < r || j < q) {
+        int i0 = i, j0 = j;
+        ir_expr a = i < r ? from->dim[i++] : ir_const(ctx, 1);
+        ir_expr b = j < q ? to->dim[j++] : ir_const(ctx, 1);
+        while (a != b && (i < r || j < q)) {
+            int64_t av, bv;
+            bool both = ir_is_const(a, &av) && ir_is_const(b, &bv);
+            bool grow = i < r && (j >= q || (both ? av < bv : ir_is_const(a, NULL) || ir_expr_le(ctx, a, b) == IR_YES));
+            if (grow)
+                a = ir_mul(ctx, a, from->dim[i++]);
+            else if (j < q)
+                b = ir_mul(ctx, b, to->dim[j++]);
+            else
+                a = ir_mul(ctx, a, from->dim[i++]);
+        }
+        ir_expr linear = ir_const(ctx, 0);
+        for (int p = i0; p < i; p++)
+            linear = ir_add(ctx, ir_mul(ctx, linear, from->dim[p]), idx[p]);
+        bool more = true;
+        for (int p = j - 1; p >= j0; p--) {
+            if (ir_is_value(to->dim[p], 1)) {
+                out[p] = ir_const(ctx, 0);
+                continue;
+            }
+            more = false;
+            for (int o = j0; o < p; o++)
+                more = more || !ir_is_value(to->dim[o], 1);
+            out[p] = more ? ir_mod(ctx, linear, to->dim[p]) : linear;
+            linear = ir_floordiv(ctx, linear, to->dim[p]);
+        }
     }
-    return true;
 }

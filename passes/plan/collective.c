@@ -78,12 +78,6 @@ static void keep_owned(struct lw *lw, struct kn_step *s, const struct ir_node *n
     memcpy(s->syms, kept->exprs, (size_t)kept->n * sizeof *s->syms);
 }
 
-bool lw_communicates(const struct kn_step *s)
-{
-    return (s->kind == TCC_STEP_COLLECTIVE && s->what != TCC_IS_OWNER) || s->kind == TCC_STEP_SEND ||
-           s->kind == TCC_STEP_RECV;
-}
-
 /* What writes state waits for a vote (the pass `queues`): it has no mark. */
 static bool is_marked(const struct kn_step *s)
 {

@@ -236,11 +236,6 @@ static void lw_close(struct lw *lw)
     VEC_GIVE(lw->buffers, p->buffers, p->nbuffers);
 }
 
-bool lw_may_change(const struct lw *lw)
-{
-    return pass_changed(lw->run);
-}
-
 void lw_add_kernel(struct lw *lw, struct kn_kernel *k)
 {
     k->id = lw->kernels.n;

@@ -67,12 +67,6 @@ void lw_define_symbols(struct lw *lw, ir_type t, int level)
 
 /* -- Buffers and steps ------------------------------------------------------------------------------------ */
 
-int lw_buffer_new(struct lw *lw, struct kn_buffer b)
-{
-    VEC_PUSH(lw->ctx, lw->buffers, b);
-    return lw->buffers.n - 1;
-}
-
 int lw_storage(const struct lw *lw, int buffer)
 {
     return kn_storage(lw->buffers.at, buffer);
