@@ -560,3 +560,23 @@ void ptx_run_store(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
     EACH_LANE(l, mask)
         one_store(w, i, (int)l, address[l], bytes);
 }
+
+void ptx_need_defined(struct ptx_warp *w, const struct ptx_op *o, uint32_t mask, const char *what)
+{
+    uint32_t missing = o->sink && o->constant ? 0 : mask & ~w->frame->def[o->reg];
+    if (missing && w->b->d->config.checks) {
+        ptx_report(w, PTX_CHECK_REGISTER, __builtin_ctz(missing), 0, "%s depends on a register that was never written",
+                   what);
+        w->frame->def[o->reg] |= missing;
+    }
+}
+
+bool ptx_bulk_reads(struct ptx_block *b, uint32_t offset, size_t bytes)
+{
+    for (int k = 0; k < b->lead->nbulk; k++) {
+        const struct ptx_bulk *c = &b->lead->bulk[k];
+        if (c->store && c->b == b && offset < c->at + c->bytes && c->at < offset + bytes)
+            return true;
+    }
+    return false;
+}

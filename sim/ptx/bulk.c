@@ -225,16 +225,6 @@ void ptx_bulk_waited(struct ptx_block *b, uint32_t bar)
     }
 }
 
-bool ptx_bulk_reads(struct ptx_block *b, uint32_t offset, size_t bytes)
-{
-    for (int k = 0; k < b->lead->nbulk; k++) {
-        const struct ptx_bulk *c = &b->lead->bulk[k];
-        if (c->store && c->b == b && offset < c->at + c->bytes && c->at < offset + bytes)
-            return true;
-    }
-    return false;
-}
-
 /* -- Issue -- */
 
 static struct ptx_bulk *new_bulk(struct ptx_warp *w)

@@ -49,25 +49,6 @@ void ptx_decode_mapa(struct ptx_parse *p, struct ptx_insn *i)
 
 /* -- The barrier -- */
 
-void ptx_cluster_exit(struct ptx_block *lead)
-{
-    bool any = false;
-    for (int k = 0; k < lead->nblocks; k++)
-        for (int j = 0; j < lead[k].nwarps; j++) {
-            const struct ptx_warp *w = &lead[k].warps[j];
-            if (w->state != W_DONE && w->live && !w->in_cluster)
-                return;
-            any |= w->in_cluster;
-        }
-    if (!any)
-        return;
-    lead->cluster_phase++;
-    for (int k = 0; k < lead->nblocks; k++)
-        for (int j = 0; j < lead[k].nwarps; j++)
-            lead[k].warps[j].in_cluster = false;
-    lead->era++;
-}
-
 void ptx_run_cluster_arrive(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
 {
     struct ptx_block *lead = w->b->lead;

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/grow.h"
 #include "sim/ptx/drv_int.h"
 #include "sim/ptx/ptx_int.h"
 #include "sim/time.h"
@@ -29,16 +28,6 @@ __thread bool drv_in_callback;
 CUcontext drv_current(void)
 {
     return depth ? stack[depth - 1] : NULL;
-}
-
-uint64_t drv_draw(void)
-{
-    return ptx_random(&drv.random);
-}
-
-bool drv_room(void *list, int n, int *room, size_t each)
-{
-    return n < *room || sim_grow(list, each, room, sizeof *room, 16);
 }
 
 CUresult drv_enter(const char *function, int need)

@@ -10,7 +10,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "sim/grow.h"
 #include "sim/ptx/drv_int.h"
+#include "sim/ptx/ptx_int.h"
 
 static CUresult grow(void *list, int n, int *room, size_t each)
 {
@@ -355,4 +357,14 @@ static void *helper(void *unused)
         pthread_mutex_unlock(&drv.lock);
     }
     return unused;
+}
+
+uint64_t drv_draw(void)
+{
+    return ptx_random(&drv.random);
+}
+
+bool drv_room(void *list, int n, int *room, size_t each)
+{
+    return n < *room || sim_grow(list, each, room, sizeof *room, 16);
 }

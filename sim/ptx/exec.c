@@ -248,16 +248,6 @@ static void run_float(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mas
     w->frame->def[i->d.reg] = (w->frame->def[i->d.reg] & ~mask) | (def & mask);
 }
 
-void ptx_need_defined(struct ptx_warp *w, const struct ptx_op *o, uint32_t mask, const char *what)
-{
-    uint32_t missing = o->sink && o->constant ? 0 : mask & ~w->frame->def[o->reg];
-    if (missing && w->b->d->config.checks) {
-        ptx_report(w, PTX_CHECK_REGISTER, __builtin_ctz(missing), 0, "%s depends on a register that was never written",
-                   what);
-        w->frame->def[o->reg] |= missing;
-    }
-}
-
 /* After a handler: its destination is as defined as its sources. */
 static void run_handler(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
 {

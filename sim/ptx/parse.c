@@ -4,7 +4,6 @@
  * branches and calls find their targets at the end of the function or module. Names are scoped by braces (PTX ISA,
  * "Scoping").
  */
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -17,16 +16,6 @@ const struct ptx_type_row ptx_types[PT_COUNT] = {
 };
 
 /* -- Errors -- */
-
-void ptx_fail(struct ptx_parse *p, int line, const char *format, ...)
-{
-    va_list args;
-    int n = snprintf(p->error, PTX_ERROR, "line %d: ", line);
-    va_start(args, format);
-    vsnprintf(p->error + n, (size_t)(PTX_ERROR - n), format, args);
-    va_end(args);
-    longjmp(p->out, 1);
-}
 
 /* -- Statements -- */
 

@@ -3,7 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "sim/ptx/ptx_int.h"
+#include "sim/ptx/text_int.h"
 
 static const struct {
     const char *name;
@@ -132,4 +132,14 @@ void ptx_report_text(const struct ptx_report *r, char *to, size_t room)
     snprintf(to, room, "%s: kernel %s, line %d%s, block (%u,%u,%u), thread (%u,%u,%u)%s: %s%s",
              ptx_check_name(r->check), r->kernel, r->line, place, r->block[0], r->block[1], r->block[2], r->thread[0],
              r->thread[1], r->thread[2], address, r->text, many);
+}
+
+void ptx_fail(struct ptx_parse *p, int line, const char *format, ...)
+{
+    va_list args;
+    int n = snprintf(p->error, PTX_ERROR, "line %d: ", line);
+    va_start(args, format);
+    vsnprintf(p->error + n, (size_t)(PTX_ERROR - n), format, args);
+    va_end(args);
+    longjmp(p->out, 1);
 }
