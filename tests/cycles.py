@@ -100,7 +100,9 @@ def main():
     rows, bad = read_list(path), 0
     for c in inside + across:
         folders, names = {folder(v) for v in c}, {os.path.basename(v) for v in c}
-        if not any(folders <= f and (len(c) <= files if isinstance(files, int) else names <= files) for f, files in rows):
+        fits = (len(c) <= files if isinstance(files, int) else names <= files
+                for f, files in rows if (folders == f if len(folders) == 1 else folders <= f))
+        if not any(fits):
             print(f"{' '.join(sorted(folders))}: {len(c)} files, {' '.join(sorted(names))}, call each other in a circle")
             bad = 1
     return bad

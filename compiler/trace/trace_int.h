@@ -2,7 +2,8 @@
 /*
  * trace_int.h - private to compiler/trace/: the context, the graph being recorded, compiled graphs, executions.
  *
- *   context.c   contexts, tensors and their lifetime, errors        graph.c    the graph being recorded, ops by name
+ *   context.c   a context's begin and end
+ *   tensor.c    tensors and their lifetime, errors                  graph.c    the graph being recorded, ops by name
  *   create.c    tensors from data, constants, random numbers        ops.c      elementwise ops, moves, reductions
  *   layers.c    composite ops                                       grad.c     gradients
  *   optim.c     optimizers, scaler                                  loader.c   batches
@@ -211,7 +212,7 @@ struct trace_tensor {
     int64_t dims[TCC_MAX_RANK];
 };
 
-/* -- context.c */
+/* -- context.c, tensor.c, assign.c */
 /* Notes the failure, if it is the first since the last execution; returns `status`. */
 int trace_fail(struct trace_ctx *c, int status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* Why there is no context: trace_new() makes none; the context of the last failure ends. */
