@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * formula.c - reads expressions: scalar.def's bodies (scalar.c), those of gradients (grad.def), and what front ends
- * write as formulas (compiler/import/formula.c). What they are made into, the caller says.
+ * formula.c - reads expressions: scalar.def's bodies (scalar.c), those of gradients (grad.def), and what is
+ * written as formulas of values (form.c). What they are made into, the caller says.
  *
  *   sum     = product { ("+" | "-") product }
  *   product = factor { ("*" | "/") factor }

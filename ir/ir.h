@@ -455,6 +455,22 @@ struct ir_reading {
 };
 void *ir_read_formula(const struct ir_reading *of, const char *text);
 
+/* The same of values, elementwise, of any words of maps (form.c): operands x y z u v w, in that order; literals and the
+ * numbers a b c d are of the type of what they stand beside. NULL where an operand is. */
+struct ir_value *ir_formula_of(struct ir_builder *b, const char *text, const double *numbers,
+                               struct ir_value *const *operands);
+#define IR_NUMBERS(...) ((const double[4]){__VA_ARGS__})
+#define ir_formula(b, text, ...) ir_formula_of(b, text, NULL, (struct ir_value *const[6]){__VA_ARGS__})
+#define ir_formula_n(b, text, numbers, ...) ir_formula_of(b, text, numbers, (struct ir_value *const[6]){__VA_ARGS__})
+/* By builders of one's own: of ops, and of a number of that value's type. */
+struct ir_forming {
+    void *user;
+    struct ir_value *(*op)(void *user, enum ir_op op, int n, struct ir_value *const *in);
+    struct ir_value *(*literal)(void *user, const struct ir_value *like, double v);
+};
+struct ir_value *ir_form(const struct ir_forming *how, const char *text, const double *numbers,
+                         struct ir_value *const *operands);
+
 /* == Text, verifier, inference, interpreter ==================================================== */
 
 /* beside.c: the same with big constants in the file `path`, which the text names; each once for all texts. For a

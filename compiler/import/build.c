@@ -199,6 +199,22 @@ struct ir_value *imp_like(struct imp *im, const struct ir_value *x, double v)
     return tcc_is_float(d) ? imp_num(im, d, v) : imp_int(im, d, to_integer(v));
 }
 
+static struct ir_value *formed(void *im, enum ir_op op, int n, struct ir_value *const *in)
+{
+    return imp_op(im, op, n, in, NULL);
+}
+
+static struct ir_value *literal(void *im, const struct ir_value *like, double v)
+{
+    return imp_like(im, like, v);
+}
+
+struct ir_value *imp_formula_of(struct imp *im, const char *text, const double *numbers,
+                                struct ir_value *const *operands)
+{
+    return ir_form(&(struct ir_forming){im, formed, literal}, text, numbers, operands);
+}
+
 struct ir_value *imp_i64s(struct imp *im, int n, const int64_t *v)
 {
     return imp_const(im, ir_tensor_ints(n, v));

@@ -169,7 +169,7 @@ struct ir_value *imp_formula_of(struct imp *im, const char *text, const double *
 #define imp_formula(im, text, ...) imp_formula_of(im, text, NULL, (struct ir_value *const[6]){__VA_ARGS__})
 #define imp_formula_n(im, text, numbers, ...) \
     imp_formula_of(im, text, numbers, (struct ir_value *const[6]){__VA_ARGS__})
-#define IMP_NUMBERS(...) ((const double[4]){__VA_ARGS__})
+#define IMP_NUMBERS IR_NUMBERS
 /* A region of the node, in which is built until it is closed; what it gives. */
 struct ir_block *imp_open_region(struct imp *im, struct ir_node *parent, struct ir_builder *saved);
 void imp_close_region(struct imp *im, const struct ir_builder *saved);

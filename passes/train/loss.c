@@ -161,8 +161,8 @@ static bool probabilities(struct loss_build *l)
         int64_t n;
         if (!ir_is_const(classes, &n))
             return loss_wrong(l, "label_smoothing requires a constant number of classes");
-        struct ir_value *smoothing_share = num(l, o->smoothing / (double)MUTANT(35, n, n - 1));
-        q = op2(l, IR_add, op2(l, IR_mul, q, num(l, 1 - o->smoothing)), smoothing_share);
+        double each_share = o->smoothing / (double)MUTANT(35, n, n - 1);
+        q = ir_formula_n(l->b, "x * a + b", IR_NUMBERS(1 - o->smoothing, each_share), q);
     }
     if (o->weights)
         q = op2(l, IR_mul, q, along(l, o->nweights, o->weights, l->axis));
@@ -247,20 +247,17 @@ static bool classes(struct loss_build *l)
     /* Picked from the scores, not from their logarithms of probabilities, which then need not be kept. */
     struct ir_value *picked = pick(l, l->x, at);
     if (r.log_sum)
-        picked = op2(l, IR_sub, op2(l, IR_sub, picked, r.max), r.log_sum);
+        picked = ir_formula(l->b, "x - y - z", picked, r.max, r.log_sum);
     struct ir_value *zero = num(l, 0);
     struct ir_value *hit = choose(l, counts, op2(l, IR_mul, picked, w), zero), *rows = op1(l, IR_neg, hit);
     l->value = divided(l, op1(l, IR_neg, total(l, hit)), norm);
     struct ir_value *shared = weights ? weights : num(l, 1);
     double part = smooth ? o->smoothing / (double)nclasses : 0;
     if (smooth) {
-        struct ir_value *no_loss = num(l, 0);
-        struct ir_value *spread = choose(l, counts, against(l, &r, shared), no_loss);
-        struct ir_value *all = divided(l, total(l, spread), norm);
-        struct ir_value *product = op2(l, IR_mul, spread, num(l, part));
-        rows = op2(l, IR_add, op2(l, IR_mul, rows, num(l, 1 - o->smoothing)), product);
-        struct ir_value *other = op2(l, IR_mul, all, num(l, part));
-        l->value = op2(l, IR_add, op2(l, IR_mul, l->value, num(l, 1 - o->smoothing)), other);
+        struct ir_value *spread = ir_formula(l->b, "select(x, y, 0)", counts, against(l, &r, shared));
+        const double *parts = IR_NUMBERS(1 - o->smoothing, part);
+        rows = ir_formula_n(l->b, "x * a + y * b", parts, rows, spread);
+        l->value = ir_formula_n(l->b, "x * a + y * b", parts, l->value, divided(l, total(l, spread), norm));
     }
     l->each = without_classes(l, rows);
     if (!l->want_gradient)
@@ -278,8 +275,8 @@ static bool classes(struct loss_build *l)
         for (int i = 0; i < o->nweights; i++)
             sum_weights += o->weights[i];
         struct ir_value *spread = op2(l, IR_mul, live, num(l, part));
-        q = op2(l, IR_add, q, op2(l, IR_mul, spread, shared));
-        row_sum = op2(l, IR_add, row_sum, op2(l, IR_mul, spread, num(l, sum_weights)));
+        q = ir_formula(l->b, "x + y * z", q, spread, shared);
+        row_sum = ir_formula_n(l->b, "x + y * a", IR_NUMBERS(sum_weights), row_sum, spread);
     }
     l->gradient = slope(l, &r, q, row_sum);
     return l->value && l->gradient;
@@ -301,28 +298,26 @@ bool loss_elements(struct loss_build *l, struct ir_value *each, struct ir_value 
     return l->value && l->gradient;
 }
 
+/* Values and slopes of x, the difference; a: beta, b: beta / 2, c: 0.5 / beta, d: 1 / beta. huber is beta times
+ * smooth. */
 bool loss_distance(struct loss_build *l)
 {
+    static const char *const squares[] = {"square(x)", "x * 2"}, *const sizes[] = {"abs(x)", "sign(x)"},
+                             *const huber[] = {"select(lt(abs(x), a), square(x) * 0.5, (abs(x) - b) * a)",
+                                               "select(lt(abs(x), a), x, sign(x) * a)"},
+                             *const smooth[] = {"select(lt(abs(x), a), square(x) * c, abs(x) - b)",
+                                                "select(lt(abs(x), a), x * d, sign(x))"};
     if (!loss_values_fit(l))
         return false;
-    struct ir_value *d = op2(l, IR_sub, l->x, wanted(l));
+    struct ir_value *x = op2(l, IR_sub, l->x, wanted(l));
     double beta = l->loss->kind == LOSS_huber ? l->loss->delta : l->loss->beta;
-    if (l->loss->kind == LOSS_mse) {
-        struct ir_value *slopes = op2(l, IR_mul, d, num(l, 2));
-        return loss_elements(l, op1(l, IR_square, d), slopes);
-    }
-    struct ir_value *size = op1(l, IR_abs, d), *sign = op1(l, IR_sign, d);
-    if (l->loss->kind == LOSS_l1 || beta == 0)
-        return loss_elements(l, size, sign);
-    struct ir_value *near = op2(l, IR_lt, size, num(l, beta)), *far = op2(l, IR_sub, size, num(l, beta / 2));
-    struct ir_value *square = op1(l, IR_square, d);
-    if (l->loss->kind == LOSS_huber) { /* beta times smooth_l1 */
-        struct ir_value *selected = choose(l, near, d, op2(l, IR_mul, sign, num(l, beta)));
-        struct ir_value *product = op2(l, IR_mul, far, num(l, beta));
-        return loss_elements(l, choose(l, near, op2(l, IR_mul, square, num(l, 0.5)), product), selected);
-    }
-    struct ir_value *selected_near = choose(l, near, op2(l, IR_mul, d, num(l, 1 / beta)), sign);
-    return loss_elements(l, choose(l, near, op2(l, IR_mul, square, num(l, 0.5 / beta)), far), selected_near);
+    const double *n = IR_NUMBERS(beta, beta / 2, 0.5 / beta, 1 / beta);
+    const char *const *texts = l->loss->kind == LOSS_mse               ? squares
+                               : l->loss->kind == LOSS_l1 || beta == 0 ? sizes
+                               : l->loss->kind == LOSS_huber           ? huber
+                                                                       : smooth;
+    struct ir_value *each = ir_formula_n(l->b, texts[0], n, x);
+    return loss_elements(l, each, ir_formula_n(l->b, texts[1], n, x));
 }
 
 /* Where x is far on the target's side, the value and the slope are small: neither is a difference of large numbers, as
@@ -330,13 +325,10 @@ bool loss_distance(struct loss_build *l)
 struct ir_value *loss_binary(struct loss_build *l, struct ir_value *negative, struct ir_value *positive,
                              struct ir_value **slopes)
 {
-    struct ir_value *x = l->x, *minus = op1(l, IR_neg, x);
-    if (slopes) {
-        struct ir_value *up = op2(l, IR_mul, negative, op1(l, IR_sigmoid, x));
-        *slopes = op2(l, IR_sub, up, op2(l, IR_mul, positive, op1(l, IR_sigmoid, minus)));
-    }
-    struct ir_value *other = op2(l, IR_mul, negative, op1(l, IR_softplus, x));
-    return op2(l, IR_add, other, op2(l, IR_mul, positive, op1(l, IR_softplus, minus)));
+    struct ir_value *minus = op1(l, IR_neg, l->x);
+    if (slopes)
+        *slopes = ir_formula(l->b, "y * sigmoid(x) - z * sigmoid(u)", l->x, negative, positive, minus);
+    return ir_formula(l->b, "y * softplus(x) + z * softplus(u)", l->x, negative, positive, minus);
 }
 
 bool loss_logits(struct loss_build *l)

@@ -92,13 +92,9 @@ static struct ir_value *advance(struct ctc *c, struct ir_value *alpha, struct ir
     struct loss_build *l = c->l;
     struct ir_value *one = shift(c, alpha, 1), *never = num(l, NEVER);
     struct ir_value *two = choose(l, c->skips, shift(c, alpha, 2), never);
-    struct ir_value *most = op2(l, IR_max, alpha, op2(l, IR_max, one, two));
-    struct ir_value *power = op1(l, IR_exp, op2(l, IR_sub, two, most));
-    struct ir_value *sum_of_powers = op2(l, IR_add, op1(l, IR_exp, op2(l, IR_sub, one, most)), power);
-    struct ir_value *sum = op2(l, IR_add, op1(l, IR_exp, op2(l, IR_sub, alpha, most)), sum_of_powers);
-    struct ir_value *other = at_time(c, t);
-    struct ir_value *next = op2(l, IR_add, op2(l, IR_add, most, op1(l, IR_log, sum)), other);
-    return op2(l, IR_max, next, num(l, NEVER));
+    struct ir_value *most = ir_formula(l->b, "max(x, max(y, z))", alpha, one, two);
+    return ir_formula_n(l->b, "max(u + log(exp(x - u) + (exp(y - u) + exp(z - u))) + v, a)", IR_NUMBERS(NEVER), alpha,
+                        one, two, most, at_time(c, t));
 }
 
 /* At the first time only states 0 and 1 can be. */
@@ -148,11 +144,9 @@ static struct ir_value *costs(struct ctc *c, struct ir_value *alpha)
     struct ir_value *x = pick(l, alpha, end, 1), *never = num(l, NEVER);
     struct ir_value *y = choose(l, some, pick(l, alpha, op2(l, IR_max, op2(l, IR_sub, end, one), zero), 1), never);
     struct ir_value *most = op2(l, IR_max, x, y);
-    struct ir_value *power = op1(l, IR_exp, op2(l, IR_sub, y, most));
-    struct ir_value *sum = op2(l, IR_add, op1(l, IR_exp, op2(l, IR_sub, x, most)), power);
-    struct ir_value *cost = op1(l, IR_neg, op2(l, IR_add, most, op1(l, IR_log, sum)));
-    struct ir_value *possible = op2(l, IR_lt, cost, num(l, -NEVER / 2));
-    return choose(l, possible, cost, num(l, l->loss->zero_infinity != 0 ? 0 : HUGE_VAL));
+    struct ir_value *cost = ir_formula(l->b, "-(z + log(exp(x - z) + exp(y - z)))", x, y, most);
+    return ir_formula_n(l->b, "select(lt(x, a), x, b)",
+                        IR_NUMBERS(-NEVER / 2, l->loss->zero_infinity != 0 ? 0 : HUGE_VAL), cost);
 }
 
 bool loss_ctc(struct loss_build *l)
