@@ -15,12 +15,9 @@ static struct ir_value *coordinate(struct grad *g, int k, const ir_expr *dims, i
     if (j == k)
         return ir_expand_to(b, ir_constant_f(b, dt, 1), 2, column);
     int axis = k - 1 - j;
-    struct ir_value *one = ir_constant_f(b, dt, 1), *v = ir_iota(g->b, k, dims, axis, dt);
-    struct ir_value *size = ir_cast_to(b, ir_dim_value(b, dims[axis]), dt);
-    v = ir_binary(b, IR_add, v, v);
-    v = align ? ir_binary(b, IR_div, v, ir_binary(b, IR_max, ir_binary(b, IR_sub, size, one), one))
-              : ir_binary(b, IR_div, ir_binary(b, IR_add, v, one), size);
-    return ir_reshape_to(b, ir_binary(b, IR_sub, v, one), 2, column);
+    struct ir_value *v = ir_iota(g->b, k, dims, axis, dt), *size = ir_cast_to(b, ir_dim_value(b, dims[axis]), dt);
+    v = ir_formula(b, align ? "(x + x) / max(y - 1, 1) - 1" : "(x + x + 1) / y - 1", v, size);
+    return ir_reshape_to(b, v, 2, column);
 }
 
 /* The result is theta times the points' coordinates: d times these, summed over the points. */
@@ -79,11 +76,8 @@ static struct ir_value *places(struct grad *g, const struct windows *w)
     for (int i = 0; i < w->nd; i++) {
         struct ir_value *in = ir_iota(g->b, 2 * w->nd, w->dims, i, TCC_I64),
                         *of = ir_iota(g->b, 2 * w->nd, w->dims, w->nd + i, TCC_I64);
-        in = ir_binary(b, IR_mul, in, ir_constant_i(b, TCC_I64, w->dilations[i]));
-        of = ir_binary(b, IR_mul, of, ir_constant_i(b, TCC_I64, w->strides[i]));
-        struct ir_value *size = ir_dim_value(b, w->image[i]);
-        struct ir_value *next_place = ir_binary(b, IR_add, in, of);
-        sum = ir_binary(b, IR_add, ir_binary(b, IR_mul, sum, size), next_place);
+        const double *by = IR_NUMBERS((double)w->dilations[i], (double)w->strides[i]);
+        sum = ir_formula_n(b, "x * y + (z * a + u * b)", by, sum, ir_dim_value(b, w->image[i]), in, of);
     }
     return sum;
 }

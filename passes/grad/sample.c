@@ -20,35 +20,19 @@ struct sampler {
 
 static struct ir_value *number(const struct sampler *s, ir_expr e, double scale, double offset)
 {
-    struct ir_value *v = ir_dim_value(s->b, e);
-    struct ir_value *scale_value = ir_constant_f(s->b, s->wide, scale);
-    v = ir_binary(s->b, IR_mul, ir_cast_to(s->b, v, s->wide), scale_value);
-    return ir_binary(s->b, IR_add, v, ir_constant_f(s->b, s->wide, offset));
-}
-
-static struct ir_value *binary(const struct sampler *s, enum ir_op op, struct ir_value *x, double y)
-{
-    return ir_binary(s->b, op, x, ir_constant_f(s->b, s->wide, y));
-}
-
-/* In [0, last]. */
-static struct ir_value *clipped(const struct sampler *s, struct ir_value *v, struct ir_value *last)
-{
-    struct ir_value *in[] = {v, ir_constant_f(s->b, s->wide, 0), last};
-    return ir_build1(s->b, IR_clip, 3, in, NULL);
+    struct ir_value *v = ir_cast_to(s->b, ir_dim_value(s->b, e), s->wide);
+    return ir_formula_n(s->b, "x * a + b", IR_NUMBERS(scale, offset), v);
 }
 
 /* Back and forth between the ends of an axis of `size` elements, their outer halves included unless corners are
  * aligned: a triangle wave. */
 static struct ir_value *reflected(const struct sampler *s, struct ir_value *v, ir_expr size)
 {
-    double lo = s->align ? 0 : -0.5;
+    const double *lo = IR_NUMBERS(s->align ? 0 : -0.5);
     struct ir_value *range = number(s, size, 1, s->align ? -1 : 0);
-    struct ir_value *one_wide = ir_constant_f(s->b, s->wide, 1);
-    struct ir_value *twice = ir_binary(s->b, IR_max, ir_binary(s->b, IR_add, range, range),
-                                       one_wide); /* one aligned element: anything but 0 */
-    struct ir_value *t = ir_binary(s->b, IR_mod, ir_unary(s->b, IR_abs, binary(s, IR_sub, v, lo)), twice);
-    return binary(s, IR_add, ir_binary(s->b, IR_min, t, ir_binary(s->b, IR_sub, twice, t)), lo);
+    struct ir_value *twice = ir_formula(s->b, "max(x + x, 1)", range); /* of one aligned element anything but 0 */
+    struct ir_value *t = ir_formula_n(s->b, "mod(abs(x - a), y)", lo, v, twice);
+    return ir_formula_n(s->b, "min(x, y - x) + a", lo, t, twice);
 }
 
 /* [n, p]: positions in elements along a spatial axis; the grid's last axis counts axes from the last. Cubic: not
@@ -60,16 +44,14 @@ static struct ir_value *position(const struct sampler *s, int axis)
         ir_slice_axis(s->g->b, s->grid, 2, ir_const(s->g->ctx, s->nd - 1 - axis), ir_const(s->g->ctx, 1));
     v = ir_cast_to(s->b, v ? ir_reshape_to(s->b, v, 2, dims) : NULL, s->wide);
     struct ir_value *half = number(s, size, 0.5, s->align ? -0.5 : 0);
-    v = ir_binary(s->b, IR_mul, binary(s, IR_add, v, 1), half);
-    if (!s->align)
-        v = binary(s, IR_sub, v, 0.5);
+    v = ir_formula(s->b, s->align ? "(x + 1) * y" : "(x + 1) * y - 0.5", v, half);
     if (s->ntaps == 1)
         v = ir_unary(s->b, IR_round, v);
     if (s->zeros || s->ntaps == 4)
         return v;
     if (s->reflection)
         v = reflected(s, v, size);
-    return clipped(s, v, number(s, size, 1, -1));
+    return ir_formula(s->b, "clip(x, 0, y)", v, number(s, size, 1, -1));
 }
 
 /* The weight of tap k (0 .. 3) at `t` behind tap 1: cubic convolution with a = -0.75. */
@@ -78,34 +60,25 @@ static struct ir_value *cubic_weight(const struct sampler *s, int k, struct ir_v
     const double a = -0.75;
     /* Of the distance d to the tap: up to 1 (a + 2) d^3 - (a + 3) d^2 + 1, up to 2 a d^3 - 5a d^2 + 8a d - 4a. */
     const double near[4] = {a + 2, -(a + 3), 0, 1}, far[4] = {a, -5 * a, 8 * a, -4 * a};
-    const double *c = k == 1 || k == 2 ? near : far;
-    struct ir_value *d =
-        k < 2 ? binary(s, IR_add, t, 1 - k) : ir_binary(s->b, IR_sub, ir_constant_f(s->b, s->wide, k - 1), t);
-    struct ir_value *sum = binary(s, IR_add, binary(s, IR_mul, d, c[0]), c[1]);
-    sum = binary(s, IR_add, ir_binary(s->b, IR_mul, sum, d), c[2]);
-    return binary(s, IR_add, ir_binary(s->b, IR_mul, sum, d), c[3]);
+    struct ir_value *d = ir_formula_n(s->b, k < 2 ? "x + a" : "b - x", IR_NUMBERS(1 - k, k - 1), t);
+    return ir_formula_n(s->b, "((x * a + b) * x + c) * x + d", k == 1 || k == 2 ? near : far, d);
 }
 
 /* Tap k of an axis for positions v: its index along it, and its weight. */
 static struct ir_value *tap(const struct sampler *s, int axis, int k, struct ir_value *v, struct ir_value **weight)
 {
     ir_expr size = s->x->type->dim[2 + axis];
-    struct ir_value *first = ir_unary(s->b, IR_floor, v), *zero = ir_constant_f(s->b, s->wide, 0);
-    struct ir_value *one = ir_constant_f(s->b, s->wide, 1), *last = number(s, size, 1, -1);
-    struct ir_value *fraction = ir_binary(s->b, IR_sub, v, first),
-                    *at = binary(s, IR_add, first, s->ntaps == 4 ? k - 1 : k);
+    struct ir_value *fraction = ir_formula(s->b, "x - floor(x)", v), *last = number(s, size, 1, -1);
+    struct ir_value *at = ir_formula_n(s->b, "floor(x) + a", IR_NUMBERS(s->ntaps == 4 ? k - 1 : k), v);
     *weight = s->ntaps == 4   ? cubic_weight(s, k, fraction)
-              : s->ntaps == 1 ? one
+              : s->ntaps == 1 ? ir_constant_f(s->b, s->wide, 1)
               : k             ? fraction
-                              : ir_binary(s->b, IR_sub, one, fraction);
-    if (s->zeros) {
-        struct ir_value *is_at_most = ir_binary(s->b, IR_le, at, last);
-        struct ir_value *inside = ir_binary(s->b, IR_and, ir_binary(s->b, IR_ge, at, zero), is_at_most);
-        *weight = ir_select(s->g->b, inside, *weight, zero);
-    } else if (s->reflection && s->ntaps == 4) {
+                              : ir_formula(s->b, "1 - x", fraction);
+    if (s->zeros)
+        *weight = ir_formula(s->b, "select(and(ge(x, 0), le(x, y)), z, 0)", at, last, *weight);
+    else if (s->reflection && s->ntaps == 4)
         at = reflected(s, at, size);
-    }
-    return ir_cast_to(s->b, clipped(s, at, last), TCC_I64);
+    return ir_cast_to(s->b, ir_formula(s->b, "clip(x, 0, y)", at, last), TCC_I64);
 }
 
 /* The op's result, [n, c, p]. */

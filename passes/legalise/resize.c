@@ -222,16 +222,6 @@ static struct ir_value *size_of(struct ir_builder *b, ir_expr e, enum tcc_dtype 
     return ir_cast_to(b, ir_dim_value(b, e), d);
 }
 
-static struct ir_value *with(struct ir_builder *b, enum ir_op op, struct ir_value *x, double c)
-{
-    return ir_binary(b, op, x, ir_constant_f(b, TCC_F32, c));
-}
-
-static struct ir_value *less_from(struct ir_builder *b, double c, struct ir_value *x)
-{
-    return ir_binary(b, IR_sub, ir_constant_f(b, TCC_F32, c), x);
-}
-
 /* coordinate(), of all results, by a rule that study_axis() has let pass. */
 static struct ir_value *coordinates(struct ir_builder *b, const struct axis *a)
 {
@@ -240,66 +230,46 @@ static struct ir_value *coordinates(struct ir_builder *b, const struct axis *a)
     struct ir_value *from = size_of(b, a->length, TCC_F32), *to = size_of(b, a->result, TCC_F32);
     struct ir_value *scale =
         a->scale > 0 ? ir_constant_f(b, TCC_F32, (double)a->scale) : ir_binary(b, IR_div, to, from);
-    if (!strcmp(how, "align_corners")) { /* of one result x is 0, and so is the quotient */
-        struct ir_value *at_least_one = with(b, IR_max, with(b, IR_sub, to, 1), 1);
-        return ir_binary(b, IR_div, ir_binary(b, IR_mul, x, with(b, IR_sub, from, 1)), at_least_one);
-    }
-    if (!strcmp(how, "asymmetric"))
-        return ir_binary(b, IR_div, x, scale);
-    x = ir_binary(b, IR_div, with(b, IR_add, x, 0.5), scale);
-    if (!strcmp(how, "tf_half_pixel_for_nn")) { /* an axis that keeps its size is not resized */
-        struct ir_value *numbers_result = ir_iota(b, 1, &a->result, 0, TCC_F32);
-        return ir_select(b, with(b, IR_eq, scale, 1), numbers_result, x);
-    }
-    x = with(b, IR_sub, x, 0.5);
-    if (strcmp(how, "pytorch_half_pixel") != 0)
-        return x;
-    struct ir_value *zero = ir_constant_f(b, TCC_F32, 0);
-    return ir_select(b, with(b, IR_eq, to, 1), zero, x);
-}
-
-/* a z^3 + b z^2 + c z + d */
-static struct ir_value *polynomial(struct ir_builder *b, struct ir_value *z, const double c[4])
-{
-    struct ir_value *sum = ir_constant_f(b, TCC_F32, c[0]);
-    for (int i = 1; i < 4; i++)
-        sum = with(b, IR_add, ir_binary(b, IR_mul, sum, z), c[i]);
-    return sum;
+    const char *text = "(x + 0.5) / y - 0.5";
+    if (!strcmp(how, "align_corners")) /* of one result x is 0, and so is the quotient */
+        text = "x * (z - 1) / max(u - 1, 1)";
+    else if (!strcmp(how, "asymmetric"))
+        text = "x / y";
+    else if (!strcmp(how, "tf_half_pixel_for_nn")) /* an axis that keeps its size is not resized */
+        text = "select(eq(y, 1), x, (x + 0.5) / y)";
+    else if (!strcmp(how, "pytorch_half_pixel"))
+        text = "select(eq(u, 1), 0, (x + 0.5) / y - 0.5)";
+    return ir_formula(b, text, x, scale, from, to);
 }
 
 /* cubic() of the distance to neighbour k, where `ratio` in (0, 1] is that to neighbour 1. */
 static struct ir_value *cubic_weight(struct ir_builder *b, double a, int k, struct ir_value *ratio)
 {
     const double near[4] = {a + 2, -(a + 3), 0, 1}, far[4] = {a, -5 * a, 8 * a, -4 * a};
-    struct ir_value *d = k < 2 ? with(b, IR_add, ratio, 1 - k) : less_from(b, k - 1, ratio);
-    return polynomial(b, d, k == 1 || k == 2 ? near : far);
+    struct ir_value *d = ir_formula_n(b, k < 2 ? "x + a" : "b - x", IR_NUMBERS(1 - k, k - 1), ratio);
+    return ir_formula_n(b, "((a * x + b) * x + c) * x + d", k == 1 || k == 2 ? near : far, d);
 }
 
 /* taps_of(), of all results. */
 static void computed_taps(struct ir_builder *b, const struct axis *a, struct taps *taps)
 {
-    struct ir_value *x = coordinates(b, a);
-    struct ir_value *ratio = ir_binary(b, IR_sub, x, ir_unary(b, IR_floor, x)), *up = ir_unary(b, IR_ceil, x);
-    struct ir_value *one = ir_constant_f(b, TCC_F32, 1);
-    ratio = ir_select(b, with(b, IR_eq, ratio, 0), one, ratio);
+    struct ir_value *x = coordinates(b, a), *ratio = ir_formula(b, "x - floor(x)", x), *up = ir_unary(b, IR_ceil, x);
+    ratio = ir_formula(b, "select(eq(x, 0), 1, x)", ratio);
     if (taps->n == 1) {
         const char *how = rounding_rule(a->n);
         how = strcmp(how, "simple") ? how : a->scale < 1 ? "ceil" : "floor"; /* opset 10 gives scales */
-        bool half_goes_up = !strcmp(how, "round_prefer_ceil");
-        struct ir_value *rounds =
-            with(b, half_goes_up ? IR_gt : IR_ge, ratio, half_goes_up ? 0.5 - TCC_RESIZE_TIE : 0.5 + TCC_RESIZE_TIE);
-        up = !strcmp(how, "ceil")    ? with(b, IR_add, up, 1)
-             : !strcmp(how, "floor") ? with(b, IR_add, ir_unary(b, IR_floor, x), 1)
-                                     : ir_select(b, rounds, with(b, IR_add, up, 1), up);
+        const char *text = !strcmp(how, "ceil")                ? "x + 1"
+                           : !strcmp(how, "floor")             ? "floor(z) + 1"
+                           : !strcmp(how, "round_prefer_ceil") ? "select(gt(y, a), x + 1, x)"
+                                                               : "select(ge(y, b), x + 1, x)";
+        up = ir_formula_n(b, text, IR_NUMBERS(0.5 - TCC_RESIZE_TIE, 0.5 + TCC_RESIZE_TIE), up, ratio, x);
     }
-    struct ir_value *one_place = ir_constant_i(b, TCC_I64, 1);
-    struct ir_value *last = ir_binary(b, IR_sub, size_of(b, a->length, TCC_I64), one_place);
+    struct ir_value *last = ir_formula(b, "x - 1", size_of(b, a->length, TCC_I64));
     for (int k = 0; k < taps->n; k++) {
-        struct ir_value *at = ir_cast_to(b, with(b, IR_add, up, k - (taps->n == 4 ? 2 : 1)), TCC_I64);
-        at = ir_binary(b, IR_max, at, ir_constant_i(b, TCC_I64, 0));
-        taps->at[k] = ir_binary(b, IR_min, at, last);
+        struct ir_value *at = ir_formula_n(b, "x + a", IR_NUMBERS(k - (taps->n == 4 ? 2 : 1)), up);
+        taps->at[k] = ir_formula(b, "min(max(x, 0), y)", ir_cast_to(b, at, TCC_I64), last);
         taps->w[k] = taps->n == 1   ? NULL
-                     : taps->n == 2 ? k ? ratio : less_from(b, 1, ratio)
+                     : taps->n == 2 ? k ? ratio : ir_formula(b, "1 - x", ratio)
                                     : cubic_weight(b, ir_user_f(a->n, "cubic_coeff_a", -0.75), k, ratio);
     }
 }

@@ -64,22 +64,17 @@ static struct ir_state *own_state(struct ir_module *m, const char *name, int ran
 /* The step, from `least` on; its gradient is multiplied by `factor`, and not the step itself. */
 static struct ir_value *step_of(struct ir_builder *b, struct ir_state *state, double factor)
 {
-    struct ir_value *tiny = ir_constant_f(b, TCC_F32, FLT_EPSILON);
-    struct ir_value *s = ir_binary(b, IR_max, ir_read_state(b, state), tiny);
-    struct ir_value *held = ir_unary(b, IR_stop_gradient, s);
-    struct ir_value *factor_value = ir_constant_f(b, TCC_F32, factor);
-    struct ir_value *part = ir_binary(b, IR_mul, ir_binary(b, IR_sub, s, held), factor_value);
-    return ir_binary(b, IR_add, held, part);
+    struct ir_value *s = ir_formula_n(b, "max(x, a)", IR_NUMBERS(FLT_EPSILON), ir_read_state(b, state));
+    return ir_formula_n(b, "y + (x - y) * a", IR_NUMBERS(factor), s, ir_unary(b, IR_stop_gradient, s));
 }
 
 /* round(clip(x / s, lo, hi)) s. Of what is within +-255, r - c and c + (r - c) are exact. */
 static struct ir_value *faked(struct ir_builder *b, struct ir_value *x, struct ir_value *s, struct ir_value *lo,
                               struct ir_value *hi)
 {
-    struct ir_value *in[] = {ir_binary(b, IR_div, x, s), lo, hi};
-    struct ir_value *c = ir_build1(b, IR_clip, 3, in, NULL);
-    struct ir_value *off = ir_binary(b, IR_sub, ir_unary(b, IR_round, c), c);
-    return ir_binary(b, IR_mul, ir_binary(b, IR_add, c, ir_unary(b, IR_stop_gradient, off)), s);
+    struct ir_value *c = ir_formula(b, "clip(x / y, z, u)", x, s, lo, hi);
+    struct ir_value *off = ir_unary(b, IR_stop_gradient, ir_formula(b, "round(x) - x", c));
+    return ir_formula(b, "(x + y) * z", c, off, s);
 }
 
 static struct ir_value *done_before(struct adding *g, const struct ir_value *v, int axis, bool *other)
@@ -240,9 +235,7 @@ static struct ir_value *extreme(struct entry *e, struct ir_builder *b, enum ir_o
     for (int i = 0; i < x->type->rank; i++)
         if (!step->rank || ir_is_value(step->dim[i], 1))
             axes[n++] = i;
-    struct ir_value *most = ir_constant_f(b, TCC_F32, FLT_MAX), *size = ir_unary(b, IR_abs, x);
-    struct ir_value *finite = ir_binary(b, IR_le, size, most);
-    x = ir_select(b, finite, x, ir_constant_f(b, TCC_F32, 0));
+    x = ir_formula_n(b, "select(le(abs(x), a), x, 0)", IR_NUMBERS(FLT_MAX), x);
     x = ir_reduce(b, op, x, n, axes, step->rank > 0);
     return train_parallel_mean(b, e->t->o, x);
 }
@@ -250,11 +243,8 @@ static struct ir_value *extreme(struct entry *e, struct ir_builder *b, enum ir_o
 /* A step that makes `levels` of the range; of no range, 1. */
 static struct ir_value *step_for(struct ir_builder *b, struct ir_value *range, double levels)
 {
-    struct ir_value *most = ir_constant_f(b, TCC_F32, FLT_MAX);
-    struct ir_value *within = ir_binary(b, IR_min, range, most);
-    struct ir_value *s = ir_binary(b, IR_div, within, ir_constant_f(b, TCC_F32, levels));
-    struct ir_value *large = ir_binary(b, IR_gt, s, ir_constant_f(b, TCC_F32, FLT_EPSILON));
-    return ir_select(b, large, s, ir_constant_f(b, TCC_F32, 1));
+    struct ir_value *s = ir_formula_n(b, "min(x, a) / b", IR_NUMBERS(FLT_MAX, levels), range);
+    return ir_formula_n(b, "select(gt(x, a), x, 1)", IR_NUMBERS(FLT_EPSILON), s);
 }
 
 static bool put_state(struct entry *e, struct ir_node *read, struct ir_value *v)
@@ -288,8 +278,7 @@ static bool calibrate_one(struct entry *e, struct ir_node *read)
     struct ir_value *lo = ir_binary(&b, IR_min, extreme(e, &b, IR_reduce_min, x, s->type), none);
     struct ir_value *hi = ir_binary(&b, IR_max, extreme(e, &b, IR_reduce_max, x, s->type), none);
     step = step_for(&b, ir_binary(&b, IR_sub, hi, lo), INPUT_LEVELS - 1);
-    struct ir_value *quotient = ir_binary(&b, IR_div, lo, step);
-    struct ir_value *z = ir_unary(&b, IR_round, ir_binary(&b, IR_sub, ir_constant_f(&b, TCC_F32, 0.5), quotient));
+    struct ir_value *z = ir_formula(&b, "round(0.5 - x / y)", lo, step);
     if (zero_read)
         ir_move_before(zero_read, read->next);
     return put_state(e, read, step) && (!zero_read || put_state(e, zero_read, z));
