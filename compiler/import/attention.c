@@ -293,10 +293,8 @@ struct ir_value *imp_rotate(struct imp *im, struct ir_value *x, struct ir_value 
     ir_expr half = ir_floordiv(c, turned, ir_const(c, 2));
     struct ir_value *re_part = interleaved ? every_second(im, x, 0, half) : imp_slice1(im, x, 3, none, half);
     struct ir_value *im_part = interleaved ? every_second(im, x, 1, half) : imp_slice1(im, x, 3, half, half);
-    struct ir_value *pair[2] = {imp_bin(im, IR_mul, sine, im_part)};
-    pair[0] = imp_bin(im, IR_sub, imp_bin(im, IR_mul, cosine, re_part), pair[0]);
-    pair[1] = imp_bin(im, IR_mul, cosine, im_part);
-    pair[1] = imp_bin(im, IR_add, imp_bin(im, IR_mul, sine, re_part), pair[1]);
+    struct ir_value *pair[2] = {imp_formula(im, "y * z - x * u", sine, cosine, re_part, im_part)};
+    pair[1] = imp_formula(im, "x * z + y * u", sine, cosine, re_part, im_part);
     if (!pair[0] || !pair[1])
         return NULL;
     if (interleaved) {

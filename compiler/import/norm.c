@@ -130,17 +130,14 @@ static bool update_running(struct imp *im, struct imp_batch_norm *b, struct ir_v
 {
     enum tcc_dtype d = imp_dtype(b->mean);
     struct ir_value *running[] = {b->mean, b->var}, *batch[] = {b->batch_mean, b->batch_var};
-    struct ir_value *old = imp_like(im, b->mean, b->keep), *fresh = imp_like(im, b->mean, b->fresh);
     if (!b->biased) {
-        struct ir_value *one = imp_like(im, b->mean, 1);
         count = imp_cast(im, count, d);
-        struct ir_value *others = imp_bin(im, IR_max, imp_bin(im, IR_sub, count, one), one);
-        struct ir_value *quotient = imp_bin(im, IR_div, count, others);
-        batch[1] = imp_bin(im, IR_mul, imp_cast(im, batch[1], d), quotient);
+        struct ir_value *factor = imp_formula(im, "x / max(x - 1, 1)", count);
+        batch[1] = imp_bin(im, IR_mul, imp_cast(im, batch[1], d), factor);
     }
     for (int k = 0; k < 2; k++) {
-        struct ir_value *now = imp_bin(im, IR_mul, imp_cast(im, batch[k], d), fresh);
-        now = imp_bin(im, IR_add, imp_bin(im, IR_mul, running[k], old), now);
+        struct ir_value *now =
+            imp_formula_n(im, "x * a + y * b", IMP_NUMBERS(b->keep, b->fresh), running[k], imp_cast(im, batch[k], d));
         b->next[k] = b->biased ? now : if_any(im, count, now, running[k]);
     }
     return b->next[1] != NULL;

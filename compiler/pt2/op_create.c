@@ -168,15 +168,11 @@ bool aten_window(struct pt2 *p)
     struct ir_value *at = imp_iota(im, 1, &n, 0, TCC_F64), *y;
     if (length <= 1)
         return pt2_out(p, 0, imp_splat(im, pt2_out_type(p, 0), 1, 1, &n));
-    if (arg == BARTLETT) {
-        y = imp_un(im, IR_abs, imp_with(im, IR_sub, imp_with(im, IR_mul, at, 2 / turn), 1));
-        return pt2_out(p, 0, imp_bin(im, IR_sub, imp_like(im, y, 1), y));
-    }
-    y = imp_with(im, IR_mul, imp_un(im, IR_cos, imp_with(im, IR_mul, at, 2 * M_PI / turn)), -beta);
+    if (arg == BARTLETT)
+        return pt2_out(p, 0, imp_formula_n(im, "1 - abs(x * a - 1)", IMP_NUMBERS(2 / turn), at));
+    y = imp_formula_n(im, "cos(x * a) * b", IMP_NUMBERS(2 * M_PI / turn, -beta), at);
     if (cosines[arg][2] != 0)
-        y = imp_bin(
-            im, IR_add, y,
-            imp_with(im, IR_mul, imp_un(im, IR_cos, imp_with(im, IR_mul, at, 4 * M_PI / turn)), cosines[arg][2]));
+        y = imp_formula_n(im, "y + cos(x * a) * b", IMP_NUMBERS(4 * M_PI / turn, cosines[arg][2]), at, y);
     return pt2_out(p, 0, imp_with(im, IR_add, y, alpha));
 }
 
@@ -202,9 +198,7 @@ bool aten_randint(struct pt2 *p)
     double low = pt2_f(p, "low", 0), high = pt2_f(p, "high", 1);
     int n = sizes(p, dims);
     struct ir_value *u = n >= 0 ? random_values(p, IR_random_uniform, n, dims) : NULL;
-    struct ir_value *low_value = imp_num(im, TCC_F32, low);
-    u = imp_bin(im, IR_add, imp_bin(im, IR_mul, u, imp_num(im, TCC_F32, high - low)), low_value);
-    return pt2_out(p, 0, imp_un(im, IR_floor, u));
+    return pt2_out(p, 0, imp_formula_n(im, "floor(x * a + b)", IMP_NUMBERS(high - low, low), u));
 }
 
 /* randperm(n): where the sorted random numbers come from */
@@ -232,7 +226,7 @@ enum { UNIFORM, NORMAL, EXPONENTIAL, GEOMETRIC, CAUCHY, LOG_NORMAL, WHOLE };
 /* Of 1 - u, u uniform on [0, 1). */
 static struct ir_value *minus_log(struct pt2 *p, struct ir_value *u)
 {
-    return imp_un(p->im, IR_neg, imp_un(p->im, IR_log1p, imp_un(p->im, IR_neg, u)));
+    return imp_formula(p->im, "-log1p(-x)", u);
 }
 
 /* random(self, from, to): whole numbers, to excluded */
@@ -241,7 +235,7 @@ static struct ir_value *whole_numbers(struct pt2 *p, struct ir_value *u)
     double from = pt2_f(p, "from", 0), to = pt2_f(p, "to", 0);
     if (!pt2_given(p, "to"))
         return imp_unsupported(p->im, "random_() without an end"), NULL;
-    return imp_with(p->im, IR_add, imp_un(p->im, IR_floor, imp_with(p->im, IR_mul, u, to - from)), from);
+    return imp_formula_n(p->im, "floor(x * a) + b", IMP_NUMBERS(to - from, from), u);
 }
 
 /* uniform(self, from, to), normal_functional(self, mean, std), exponential(self, lambd), geometric(self, p),
@@ -261,25 +255,21 @@ bool aten_drawn(struct pt2 *p)
     }
     if (arg == GEOMETRIC) {
         double trials = -1 / log1p(-pt2_f(p, "p", 0.5));
-        return pt2_out(p, 0,
-                       imp_un(im, IR_ceil, imp_with(im, IR_max, imp_with(im, IR_mul, minus_log(p, u), trials), 0.5)));
+        return pt2_out(p, 0, imp_formula_n(im, "ceil(max(x * a, 0.5))", IMP_NUMBERS(trials), minus_log(p, u)));
     }
     if (arg == CAUCHY) {
-        struct ir_value *turn = imp_un(im, IR_tan, imp_with(im, IR_mul, imp_with(im, IR_sub, u, 0.5), M_PI));
-        turn = imp_with(im, IR_mul, turn, pt2_f(p, "sigma", 1));
-        return pt2_out(p, 0, imp_with(im, IR_add, turn, pt2_f(p, "median", 0)));
+        double sigma = pt2_f(p, "sigma", 1), median = pt2_f(p, "median", 0);
+        return pt2_out(p, 0, imp_formula_n(im, "tan((x - 0.5) * a) * b + c", IMP_NUMBERS(M_PI, sigma, median), u));
     }
     if (arg == LOG_NORMAL) {
-        double second = pt2_f(p, "mean", 1);
-        return pt2_out(p, 0,
-                       imp_un(im, IR_exp, imp_with(im, IR_add, imp_with(im, IR_mul, u, pt2_f(p, "std", 2)), second)));
+        double mean = pt2_f(p, "mean", 1), std = pt2_f(p, "std", 2);
+        return pt2_out(p, 0, imp_formula_n(im, "exp(x * a + b)", IMP_NUMBERS(std, mean), u));
     }
     if (arg == WHOLE)
         return pt2_out(p, 0, whole_numbers(p, u));
     double from = pt2_f(p, arg == NORMAL ? "mean" : "from", 0),
            by = arg == NORMAL ? pt2_f(p, "std", 1) : pt2_f(p, "to", 1) - from;
-    struct ir_value *other = imp_num(im, TCC_F32, from);
-    return pt2_out(p, 0, imp_bin(im, IR_add, imp_bin(im, IR_mul, u, imp_num(im, TCC_F32, by)), other));
+    return pt2_out(p, 0, imp_formula_n(im, "x * a + b", IMP_NUMBERS(by, from), u));
 }
 
 /* normal(mean, std): of tensors, which broadcast, or a tensor and a number; in place as normal_functional, whose row's
@@ -336,10 +326,8 @@ bool aten_frequencies(struct pt2 *p)
         return imp_bad(p->im, "%lld bins", (long long)n);
     ir_expr count = ir_const(p->ctx, arg ? n / 2 + 1 : n);
     struct ir_value *i = imp_iota(p->im, 1, &count, 0, TCC_F64);
-    if (!arg) {
-        struct ir_value *difference = imp_with(p->im, IR_sub, i, (double)n);
-        i = imp_select(p->im, imp_with(p->im, IR_lt, i, (double)((n + 1) / 2)), i, difference);
-    }
+    if (!arg)
+        i = imp_formula_n(p->im, "select(lt(x, b), x, x - a)", IMP_NUMBERS((double)n, (double)((n + 1) / 2)), i);
     return pt2_out(p, 0, imp_with(p->im, IR_mul, i, 1 / ((double)n * step)));
 }
 

@@ -80,12 +80,9 @@ static bool sides(struct pt2 *p, const struct deform *d, int axis, struct ir_val
     struct ir_value *part = imp_bin(im, IR_sub, position, low);
     for (int side = 0; part && side < 2; side++) {
         struct ir_value *here = imp_with(im, IR_add, low, side);
-        struct ir_value *is_less = imp_bin(im, IR_lt, here, size);
-        struct ir_value *is = imp_bin(im, IR_and, imp_with(im, IR_ge, here, 0), is_less);
-        inside[side] = is;
-        struct ir_value *zero = imp_like(im, part, 0);
-        weight[side] = imp_select(im, is, side ? part : imp_bin(im, IR_sub, imp_like(im, part, 1), part), zero);
-        at[side] = imp_cast(im, imp_select(im, is, here, imp_like(im, part, 0)), TCC_I64);
+        inside[side] = imp_formula(im, "and(ge(x, 0), lt(x, y))", here, size);
+        weight[side] = imp_formula(im, side ? "select(y, x, 0)" : "select(y, 1 - x, 0)", part, inside[side]);
+        at[side] = imp_cast(im, imp_formula(im, "select(y, x, 0)", here, inside[side]), TCC_I64);
     }
     return part && weight[0] && weight[1];
 }

@@ -367,11 +367,9 @@ static struct ir_value *largest(struct pt2 *p, struct ir_value *a, int64_t last)
 {
     struct imp *im = p->im;
     struct ir_value *y = imp_un(im, IR_stop_gradient, imp_reduce(im, IR_reduce_max, a, 1, &last, true));
-    struct ir_value *nothing = imp_bin(im, IR_sub, a, imp_un(im, IR_stop_gradient, a)), *zero = imp_like(im, a, 0);
-    struct ir_value *finite = imp_un(im, IR_not, imp_un(im, IR_isinf, a));
-    struct ir_value *counts = imp_bin(im, IR_and, imp_bin(im, IR_eq, a, y), finite);
-    struct ir_value *sum = imp_reduce(im, IR_reduce_sum, imp_select(im, counts, nothing, zero), 1, &last, true);
-    y = imp_bin(im, IR_add, y, sum);
+    struct ir_value *each = imp_formula(im, "select(and(eq(x, y), not(isinf(x))), x - stop_gradient(x), 0)", a,
+                                        y); /* nothing, to add to y */
+    y = imp_bin(im, IR_add, y, imp_reduce(im, IR_reduce_sum, each, 1, &last, true));
     return y ? imp_squeeze(im, y, 1, &last) : NULL;
 }
 
@@ -401,21 +399,16 @@ bool aten_cdist(struct pt2 *p)
 static struct ir_value *by_component(struct pt2 *p, struct ir_value *d, struct ir_value *distance, double order)
 {
     struct imp *im = p->im;
-    struct ir_value *size = imp_un(im, IR_abs, d), *sign = imp_un(im, IR_sign, d), *zero = imp_like(im, d, 0);
     if (order == 0)
         return imp_splat(im, imp_dtype(d), 0, imp_rank(d), d->type->dim);
     if (order == 1)
-        return sign;
+        return imp_un(im, IR_sign, d);
     if (isinf(order))
-        return imp_select(im, imp_bin(im, IR_eq, size, distance), sign, zero);
-    struct ir_value *none = imp_bin(im, IR_eq, distance, zero),
-                    *safe = imp_select(im, none, imp_like(im, d, 1), distance);
-    struct ir_value *part = imp_bin(im, IR_div, size, safe);
-    if (order != 2) { /* (|d| / distance)^(order - 1); none of a component that is 0, as PyTorch has it */
-        struct ir_value *power = imp_bin(im, IR_pow, part, imp_like(im, d, order - 1));
-        part = imp_select(im, imp_bin(im, IR_eq, size, zero), zero, power);
-    }
-    return imp_select(im, none, zero, imp_bin(im, IR_mul, sign, part));
+        return imp_formula(im, "select(eq(abs(x), y), sign(x), 0)", d, distance);
+    struct ir_value *part = imp_formula(im, "abs(x) / select(eq(y, 0), 1, y)", d, distance);
+    if (order != 2) /* (|d| / distance)^(order - 1); none of a component that is 0, as PyTorch has it */
+        part = imp_formula_n(im, "select(eq(abs(x), 0), 0, pow(y, a))", IMP_NUMBERS(order - 1), d, part);
+    return imp_formula(im, "select(eq(y, 0), 0, sign(x) * z)", d, distance, part);
 }
 
 /* _cdist_backward(grad_output or, before PyTorch 2.15, grad, x1, x2, p, cdist): by x1 */

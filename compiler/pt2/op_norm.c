@@ -143,9 +143,7 @@ static struct ir_value *normalise_backward(struct pt2 *p, struct ir_value *h, st
 {
     struct imp *im = p->im;
     struct ir_value *a = imp_mean(im, h, n, axes, true), *b = imp_mean(im, imp_bin(im, IR_mul, h, xhat), n, axes, true);
-    struct ir_value *product = imp_bin(im, IR_mul, xhat, b);
-    struct ir_value *rest = imp_bin(im, IR_sub, imp_bin(im, IR_sub, h, a), product);
-    return imp_bin(im, IR_mul, rest, inverse);
+    return imp_formula(im, "(x - y - z * u) * v", h, a, xhat, b, inverse);
 }
 
 bool aten_layer_norm_backward(struct pt2 *p)
@@ -261,9 +259,8 @@ bool aten_weight_norm_backward(struct pt2 *p)
     dw = imp_cast(im, dw, d);
     norm = imp_cast(im, norm, d);
     struct ir_value *s = imp_reduce(im, IR_reduce_sum, imp_bin(im, IR_mul, dw, wide), n, axes, true);
-    struct ir_value *dg = imp_bin(im, IR_div, s, norm), *unit = imp_bin(im, IR_div, wide, norm);
-    struct ir_value *difference = imp_bin(im, IR_sub, dw, imp_bin(im, IR_mul, unit, dg));
-    struct ir_value *dv = imp_bin(im, IR_mul, imp_bin(im, IR_div, imp_cast(im, g, d), norm), difference);
+    struct ir_value *dg = imp_bin(im, IR_div, s, norm);
+    struct ir_value *dv = imp_formula(im, "x / y * (z - u / y * v)", imp_cast(im, g, d), norm, dw, wide, dg);
     return dv && pt2_out(p, 0, dv) && pt2_out(p, 1, dg ? imp_reshape(im, dg, imp_rank(g), g->type->dim) : NULL);
 }
 
@@ -279,11 +276,8 @@ static struct ir_value *renormed(struct pt2 *p, struct ir_value *x, int64_t axis
         if (k != axis)
             axes[n++] = k;
     struct ir_value *norm = pt2_norm(p, wide, order, n, axes, true);
-    struct ir_value *divisor = norm ? imp_with(p->im, IR_add, norm, 1e-7) : NULL;
-    struct ir_value *factor = norm ? imp_bin(p->im, IR_div, imp_like(p->im, norm, most), divisor) : NULL;
-    struct ir_value *one = factor ? imp_like(p->im, norm, 1) : NULL;
-    factor = factor ? imp_select(p->im, imp_with(p->im, IR_gt, norm, most), factor, one) : NULL;
-    return factor ? imp_cast(p->im, imp_bin(p->im, IR_mul, wide, factor), imp_dtype(x)) : NULL;
+    struct ir_value *y = imp_formula_n(p->im, "y * select(gt(x, a), a / (x + 1e-7), 1)", IMP_NUMBERS(most), norm, wide);
+    return y ? imp_cast(p->im, y, imp_dtype(x)) : NULL;
 }
 
 /* renorm(self, p, dim, maxnorm) */

@@ -60,10 +60,8 @@ bool aten_kthvalue(struct pt2 *p)
  * alike. */
 static struct ir_value *shared(struct pt2 *p, struct ir_value *x, struct ir_value *y, int64_t axis)
 {
-    struct ir_value *same = imp_bin(p->im, IR_eq, x, y), *right = imp_un(p->im, IR_isnan, y);
-    struct ir_value *odd = imp_bin(p->im, IR_and, imp_un(p->im, IR_isnan, x), right);
-    struct ir_value *minus_infinity = imp_like(p->im, x, -INFINITY);
-    struct ir_value *among = imp_select(p->im, imp_bin(p->im, IR_or, same, odd), x, minus_infinity);
+    struct ir_value *among =
+        imp_formula_n(p->im, "select(or(eq(x, y), and(isnan(x), isnan(y))), x, a)", IMP_NUMBERS(-INFINITY), x, y);
     return imp_reduce(p->im, IR_reduce_max, among, 1, &axis, false);
 }
 
@@ -375,21 +373,16 @@ bool aten_histc(struct pt2 *p)
     x = pt2_flat(p, x);
     struct ir_value *from = imp_like(im, x, low), *to = imp_like(im, x, high);
     if (low == high) { /* and of equal data, one to either side */
-        from = imp_reduce(im, IR_reduce_min, x, 1, &first, false);
-        to = imp_reduce(im, IR_reduce_max, x, 1, &first, false);
-        struct ir_value *same = imp_bin(im, IR_eq, from, to), *least = imp_with(im, IR_sub, from, 1),
-                        *most = imp_with(im, IR_add, to, 1);
-        from = imp_select(im, same, least, from);
-        to = imp_select(im, same, most, to);
+        struct ir_value *least = imp_reduce(im, IR_reduce_min, x, 1, &first, false);
+        struct ir_value *most = imp_reduce(im, IR_reduce_max, x, 1, &first, false);
+        from = imp_formula(im, "select(eq(x, y), x - 1, x)", least, most);
+        to = imp_formula(im, "select(eq(x, y), y + 1, y)", least, most);
     }
-    struct ir_value *at = imp_with(im, IR_mul, imp_bin(im, IR_sub, x, from), (double)bins);
-    at = imp_un(im, IR_floor, imp_bin(im, IR_div, at, imp_bin(im, IR_sub, to, from)));
-    struct ir_value *last_bin = imp_like(im, x, (double)bins - 1);
-    at = imp_select(im, imp_bin(im, IR_eq, x, to), last_bin, at);
+    struct ir_value *at = imp_formula_n(im, "select(eq(x, z), b, floor((x - y) * a / (z - y)))",
+                                        IMP_NUMBERS((double)bins, (double)bins - 1), x, from, to);
     struct ir_value *bin = imp_cast(im, imp_iota(im, 1, &count, 0, TCC_I64), imp_dtype(x));
-    struct ir_value *is_at_most = imp_bin(im, IR_le, x, to);
-    struct ir_value *inside = imp_bin(im, IR_and, imp_bin(im, IR_ge, x, from), is_at_most);
-    struct ir_value *hit = imp_bin(im, IR_and, imp_bin(im, IR_eq, imp_unsqueeze(im, bin, 1, &last), at), inside);
+    bin = imp_unsqueeze(im, bin, 1, &last);
+    struct ir_value *hit = imp_formula(im, "and(eq(x, y), and(ge(z, u), le(z, v)))", bin, at, x, from, to);
     return pt2_out(p, 0, imp_reduce(im, IR_reduce_sum, imp_cast(im, hit, imp_dtype(x)), 1, &last, false));
 }
 

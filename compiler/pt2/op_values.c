@@ -30,13 +30,10 @@ bool aten_bincount(struct pt2 *p)
 static struct ir_value *bounds(struct pt2 *p, struct ir_value *from, struct ir_value *to, int64_t bins)
 {
     ir_expr n = ir_const(p->ctx, bins + 1);
-    struct ir_value *step = imp_with(p->im, IR_div, imp_bin(p->im, IR_sub, to, from), (double)bins);
-    struct ir_value *i = from ? imp_iota(p->im, 1, &n, 0, imp_dtype(from)) : NULL,
-                    *half = i ? imp_like(p->im, i, (double)((bins + 1) / 2)) : NULL;
-    struct ir_value *low = imp_bin(p->im, IR_add, from, imp_bin(p->im, IR_mul, step, i));
-    struct ir_value *back = half ? imp_bin(p->im, IR_sub, imp_like(p->im, i, (double)bins), i) : NULL;
-    struct ir_value *difference = imp_bin(p->im, IR_sub, to, imp_bin(p->im, IR_mul, step, back));
-    return imp_select(p->im, imp_bin(p->im, IR_lt, i, half), low, difference);
+    const double *ends = IMP_NUMBERS((double)bins, (double)((bins + 1) / 2));
+    struct ir_value *i = from ? imp_iota(p->im, 1, &n, 0, imp_dtype(from)) : NULL;
+    struct ir_value *step = imp_formula_n(p->im, "(y - x) / a", ends, from, to);
+    return imp_formula_n(p->im, "select(lt(z, b), x + u * z, y - u * (a - z))", ends, from, to, i, step);
 }
 
 /* Those of histogram's data, or the range that is given; of equal ones, half to either side. */
@@ -56,10 +53,9 @@ static struct ir_value *bounds_of(struct pt2 *p, struct ir_value *x, int64_t bin
         to = imp_reduce(p->im, IR_reduce_max, x, 1, &first, false);
     }
     double half = n == 2 || !ir_is_value(imp_dim(x, 0), 0) ? 0.5 : 0; /* of no data 0 to 1 */
-    struct ir_value *same = imp_bin(p->im, IR_eq, from, to), *least = imp_with(p->im, IR_sub, from, half),
-                    *most = imp_with(p->im, IR_add, to, 1 - half);
-    struct ir_value *selected = imp_select(p->im, same, most, to);
-    return bounds(p, imp_select(p->im, same, least, from), selected, bins);
+    const double *apart = IMP_NUMBERS(half, 1 - half);
+    struct ir_value *least = imp_formula_n(p->im, "select(eq(x, y), x - a, x)", apart, from, to);
+    return bounds(p, least, imp_formula_n(p->im, "select(eq(x, y), y + b, y)", apart, from, to), bins);
 }
 
 /* histogram(self, bins, range, weight, density); arg 1: bins are the bounds. The last part has its upper bound, too. */
@@ -82,16 +78,12 @@ bool aten_histogram(struct pt2 *p)
     struct ir_value *low = imp_slice1(im, edges, 0, ir_const(p->ctx, 0), n), *high = imp_slice1(im, edges, 0, one, n),
                     *end = imp_slice1(im, edges, 0, n, one);
     struct ir_value *from = imp_unsqueeze(im, low, 1, &last), *to = imp_unsqueeze(im, high, 1, &last);
-    struct ir_value *is_equal = imp_bin(im, IR_eq, x, end);
-    struct ir_value *at_end = imp_bin(im, IR_and, imp_bin(im, IR_eq, to, end), is_equal);
-    struct ir_value *either = imp_bin(im, IR_or, imp_bin(im, IR_lt, x, to), at_end);
-    struct ir_value *inside = imp_bin(im, IR_and, imp_bin(im, IR_ge, x, from), either);
-    struct ir_value *zero = imp_like(im, x, 0);
-    struct ir_value *y = imp_select(im, inside, weight ? weight : imp_like(im, x, 1), zero);
+    struct ir_value *y = imp_formula(im, "select(and(ge(x, y), or(lt(x, z), and(eq(z, u), eq(x, u)))), v, 0)", x, from,
+                                     to, end, weight ? weight : imp_like(im, x, 1));
     y = imp_reduce(im, IR_reduce_sum, y, 1, &last, false);
     if (density) {
         struct ir_value *sum = imp_reduce(im, IR_reduce_sum, y, 1, &first, true);
-        y = imp_bin(im, IR_div, y, imp_bin(im, IR_mul, sum, imp_bin(im, IR_sub, high, low)));
+        y = imp_formula(im, "x / (y * (z - u))", y, sum, high, low);
     }
     return pt2_out(p, 0, y) && (!pt2_wants(p, 1) || pt2_out(p, 1, edges));
 }
@@ -253,21 +245,17 @@ bool aten_frexp(struct pt2 *p)
     if (!f)
         return false;
     double least = ldexp(1, 1 - f->bias);
-    struct ir_value *small = imp_with(p->im, IR_lt, imp_un(p->im, IR_abs, x), least);
-    struct ir_value *whole = imp_select(p->im, small, imp_with(p->im, IR_mul, x, ldexp(1, f->mantissa + 1)), x);
-    struct ir_value *e = imp_with(p->im, IR_shr, bitcast(p, whole, f->bits), f->mantissa);
-    e = e ? imp_bin(p->im, IR_and, e, imp_int(p->im, f->bits, 2 * f->bias + 1)) : NULL;
-    struct ir_value *bias_less_one = e ? imp_int(p->im, f->bits, f->bias - 1) : NULL;
-    struct ir_value *less = imp_select(p->im, small, imp_int(p->im, f->bits, f->bias + f->mantissa), bias_less_one);
-    e = e ? imp_bin(p->im, IR_sub, e, less) : NULL;
-    struct ir_value *is_infinite = imp_un(p->im, IR_isinf, x);
-    struct ir_value *either = imp_bin(p->im, IR_or, imp_un(p->im, IR_isnan, x), is_infinite);
-    struct ir_value *none = imp_bin(p->im, IR_or, imp_with(p->im, IR_eq, x, 0), either);
-    e = e ? imp_select(p->im, none, imp_like(p->im, e, 0), e) : NULL;
-    struct ir_value *part = e ? imp_with(p->im, IR_shr, e, 1) : NULL,
-                    *rest = part ? imp_bin(p->im, IR_sub, e, part) : NULL;
-    struct ir_value *y = imp_bin(p->im, IR_mul, x, power_of_2(p, f, imp_un(p->im, IR_neg, part)));
-    y = imp_bin(p->im, IR_mul, y, power_of_2(p, f, imp_un(p->im, IR_neg, rest)));
+    struct ir_value *small = imp_formula_n(p->im, "lt(abs(x), a)", IMP_NUMBERS(least), x);
+    struct ir_value *whole =
+        imp_formula_n(p->im, "select(y, x * a, x)", IMP_NUMBERS(ldexp(1, f->mantissa + 1)), x, small);
+    struct ir_value *e = imp_formula_n(p->im, "and(shr(x, a), b)", IMP_NUMBERS(f->mantissa, 2 * f->bias + 1),
+                                       bitcast(p, whole, f->bits));
+    struct ir_value *none = imp_formula(p->im, "or(eq(x, 0), or(isnan(x), isinf(x)))", x);
+    e = imp_formula_n(p->im, "select(z, 0, x - select(y, a, b))", IMP_NUMBERS(f->bias + f->mantissa, f->bias - 1), e,
+                      small, none);
+    struct ir_value *first = power_of_2(p, f, imp_formula(p->im, "-shr(x, 1)", e));
+    struct ir_value *second = power_of_2(p, f, imp_formula(p->im, "-(x - shr(x, 1))", e));
+    struct ir_value *y = imp_formula(p->im, "x * y * z", x, first, second);
     return pt2_out(p, 0, y) && (!pt2_wants(p, 1) || pt2_out(p, 1, imp_cast(p->im, e, TCC_I32)));
 }
 
@@ -281,14 +269,11 @@ bool aten_nextafter(struct pt2 *p)
     struct ir_value *x = f ? pt2_expand_as(p, o.a, imp_bin(p->im, IR_add, o.a, o.b)) : NULL, *y = o.b;
     if (!x)
         return false;
-    struct ir_value *up = imp_bin(p->im, IR_lt, x, y), *away = imp_bin(p->im, IR_eq, up, imp_with(p->im, IR_gt, x, 0));
-    struct ir_value *minus_one = imp_int(p->im, f->bits, -1);
-    struct ir_value *step = imp_select(p->im, away, imp_int(p->im, f->bits, 1), minus_one);
-    struct ir_value *moved = bitcast(p, imp_bin(p->im, IR_add, bitcast(p, x, f->bits), step), f->type);
+    struct ir_value *away = imp_formula(p->im, "eq(lt(x, y), gt(x, 0))", x, y), *bits = bitcast(p, x, f->bits);
+    struct ir_value *moved = bitcast(p, imp_formula(p->im, "x + select(y, 1, -1)", bits, away), f->type);
     double least = ldexp(1, 1 - f->bias - f->mantissa);
-    struct ir_value *minus_least = imp_like(p->im, x, -least);
-    struct ir_value *tiny = imp_select(p->im, up, imp_like(p->im, x, least), minus_least);
-    moved = imp_select(p->im, imp_with(p->im, IR_eq, x, 0), tiny, moved);
+    moved =
+        imp_formula_n(p->im, "select(eq(x, 0), select(lt(x, y), a, b), z)", IMP_NUMBERS(least, -least), x, y, moved);
     moved = imp_select(p->im, imp_bin(p->im, IR_eq, x, y), y, moved);
     struct ir_value *is_nan = imp_un(p->im, IR_isnan, y);
     struct ir_value *nan = imp_bin(p->im, IR_or, imp_un(p->im, IR_isnan, x), is_nan);

@@ -284,8 +284,7 @@ bool aten_roi_align_backward(struct pt2 *p)
 /* Numbers rounded as C's round() does, halves away from 0. */
 static struct ir_value *rounded(struct pt2 *p, struct ir_value *x)
 {
-    struct ir_value *size = imp_un(p->im, IR_floor, imp_with(p->im, IR_add, imp_un(p->im, IR_abs, x), 0.5));
-    return imp_bin(p->im, IR_mul, imp_un(p->im, IR_sign, x), size);
+    return imp_formula(p->im, "sign(x) * floor(abs(x) + 0.5)", x);
 }
 
 /* Which of `size` elements along one axis are in each of n parts of a region, [r, n, size]; *count [r, n]: how many. As
@@ -300,21 +299,17 @@ static struct ir_value *elements_of_parts(struct pt2 *p, struct ir_value *corner
                         p, imp_with(im, IR_mul, imp_slice1(im, corners, 1, ir_const(p->ctx, axis), one), scale)),
                     *to = rounded(
                         p, imp_with(im, IR_mul, imp_slice1(im, corners, 1, ir_const(p->ctx, axis + 2), one), scale));
-    struct ir_value *width = imp_with(im, IR_div, imp_with(im, IR_max, imp_bin(im, IR_sub, to, from), 1), (double)n);
+    struct ir_value *width = imp_formula_n(im, "max(y - x, 1) / a", IMP_NUMBERS((double)n), from, to);
     struct ir_value *i = imp_iota(im, 1, &parts, 0, imp_dtype(corners));
     struct ir_value *last = imp_cast(im, imp_dim_value(im, ir_addc(p->ctx, size, -1)), imp_dtype(corners)), *ends[2];
-    for (int k = 0; k < 2; k++) {
-        struct ir_value *at = imp_bin(im, IR_mul, width, k ? imp_with(im, IR_add, i, 1) : i);
-        at = imp_bin(im, IR_add, imp_un(im, k ? IR_ceil : IR_floor, at), from);
-        ends[k] = imp_bin(im, IR_min, imp_with(im, IR_max, at, 0), last);
-    }
+    ends[0] = imp_formula(im, "min(max(floor(x * y) + z, 0), u)", width, i, from, last);
+    ends[1] = imp_formula(im, "min(max(ceil(x * (y + 1)) + z, 0), u)", width, i, from, last);
     struct ir_value *place = imp_iota(im, 1, &size, 0, imp_dtype(corners));
-    *count = imp_with(im, IR_max, imp_bin(im, IR_sub, ends[1], ends[0]), 0);
+    *count = imp_formula(im, "max(y - x, 0)", ends[0], ends[1]);
     for (int k = 0; k < 2; k++)
         if (!ends[k] || !(ends[k] = imp_unsqueeze(im, ends[k], 1, &behind)))
             return NULL;
-    struct ir_value *is_less = imp_bin(im, IR_lt, place, ends[1]);
-    return imp_cast(im, imp_bin(im, IR_and, imp_bin(im, IR_ge, place, ends[0]), is_less), imp_dtype(corners));
+    return imp_cast(im, imp_formula(im, "and(ge(x, y), lt(x, z))", place, ends[0], ends[1]), imp_dtype(corners));
 }
 
 /* ps_roi_pool's regions: what element (y, x) of a picture of `dims` weighs in part (i, j) of each, [r, 1, h, w, y,
