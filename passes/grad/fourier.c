@@ -77,15 +77,9 @@ static struct ir_value *by_operand(struct grad *g, struct ir_value *d, const str
     for (int k = 0; k < y->type->rank; k++)
         dims[k] = ir_const(g->ctx, 1);
     dims[t->axis] = y->type->dim[t->axis];
-    enum tcc_dtype dt = (enum tcc_dtype)y->type->dtype;
-    struct ir_value *k = ir_iota(g->b, y->type->rank, dims, t->axis, TCC_I64), *two = ir_constant_i(g->b, TCC_I64, 2);
-    struct ir_value *length_size = ir_dim_value(g->b, t->length);
-    struct ir_value *is_equal = ir_binary(g->b, IR_eq, ir_binary(g->b, IR_mul, k, two), length_size);
-    struct ir_value *ends =
-        ir_binary(g->b, IR_or, ir_binary(g->b, IR_eq, k, ir_constant_i(g->b, TCC_I64, 0)), is_equal);
-    struct ir_value *twice = ir_constant_f(g->b, dt, 2);
-    struct ir_value *times = ir_select(g->b, ends, ir_constant_f(g->b, dt, 1), twice);
-    return scaled(g, IR_div, ir_binary(g->b, IR_mul, y, times), t->length);
+    struct ir_value *k = ir_iota(g->b, y->type->rank, dims, t->axis, TCC_I64);
+    y = ir_formula(g->b, "x * select(or(eq(y, 0), eq(y * 2, z)), 1, 2)", y, k, ir_dim_value(g->b, t->length));
+    return scaled(g, IR_div, y, t->length);
 }
 
 /* Of pairs, what an operand with a last axis of `parts` has. */

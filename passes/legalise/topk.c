@@ -156,14 +156,11 @@ static struct ir_value *before(const struct merged *m, struct ir_value *x, struc
 {
     struct ir_builder *b = m->b;
     bool largest = ir_get_i(m->n, IR_ATTR_largest, 1);
-    struct ir_value *up = ir_binary(b, IR_gt, largest ? x : y, largest ? y : x), *same = ir_binary(b, IR_eq, x, y);
-    if (tcc_is_float((enum tcc_dtype)x->type->dtype)) {
-        struct ir_value *nx = ir_unary(b, IR_isnan, x), *ny = ir_unary(b, IR_isnan, y);
-        struct ir_value *only = ir_binary(b, IR_and, largest ? nx : ny, ir_unary(b, IR_not, largest ? ny : nx));
-        up = ir_binary(b, IR_or, up, only);
-        same = ir_binary(b, IR_or, same, ir_binary(b, IR_and, nx, ny));
-    }
-    return ir_binary(b, IR_or, up, ir_binary(b, IR_and, same, ir_binary(b, IR_lt, at, other)));
+    bool floats = tcc_is_float((enum tcc_dtype)x->type->dtype);
+    const char *up = floats ? "or(gt(x, y), and(isnan(x), not(isnan(y))))" : "gt(x, y)";
+    const char *same = floats ? "or(eq(x, y), and(isnan(x), isnan(y)))" : "eq(x, y)";
+    struct ir_value *first = ir_formula(b, up, largest ? x : y, largest ? y : x), *equal = ir_formula(b, same, x, y);
+    return ir_formula(b, "or(x, and(y, lt(z, u)))", first, equal, at, other);
 }
 
 /* One step: elements of pieces that lie so many pieces apart; mirror: each with the one as far from the end of both
@@ -179,8 +176,7 @@ static bool exchange(struct merged *m, int64_t distance, bool mirror)
     if (!w || !other)
         return false;
     struct ir_value *half = ir_iota(b, v->type->rank, v->type->dim, m->axis + 1, TCC_I32);
-    struct ir_value *is_equal = ir_binary(b, IR_eq, half, ir_constant_i(b, TCC_I32, 1));
-    struct ir_value *stays = ir_binary(b, IR_xor, before(m, v, at, w, other), is_equal);
+    struct ir_value *stays = ir_formula(b, "xor(x, eq(y, 1))", before(m, v, at, w, other), half);
     m->v = together(m, ir_select(b, stays, v, w));
     m->at = together(m, ir_select(b, stays, at, other));
     return m->v && m->at;

@@ -201,9 +201,7 @@ static struct ir_value *dropped(struct adding *g, struct ir_builder *b, struct i
                                    IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, x->type->rank, x->type->dim),
                                             ir_attr_dtype(IR_ATTR_to, TCC_F32), ir_attr_i(IR_ATTR_seed, 0),
                                             ir_attr_i(IR_ATTR_stream, 0x4c6f0000 + g->stream++)));
-    struct ir_value *stays = ir_binary(b, IR_ge, r, ir_constant_f(b, TCC_F32, p));
-    struct ir_value *larger = ir_binary(b, IR_mul, x, ir_constant_f(b, TCC_F32, 1 / (1 - p)));
-    return ir_select(b, stays, larger, ir_constant_f(b, TCC_F32, 0));
+    return ir_formula_n(b, "select(ge(y, a), x * b, 0)", IR_NUMBERS(p, 1 / (1 - p)), x, r);
 }
 
 /* The layer's convolution with another weight, and without a bias. */

@@ -23,11 +23,6 @@ static struct ir_value *number(struct schedule_build *u, double v)
     return ir_constant_f(u->b, TCC_F64, v);
 }
 
-static struct ir_value *op(struct schedule_build *u, enum ir_op word, struct ir_value *x, struct ir_value *y)
-{
-    return ir_binary(u->b, word, x, y);
-}
-
 static struct ir_value *constant(struct schedule_build *u)
 {
     return u->base;
@@ -35,8 +30,8 @@ static struct ir_value *constant(struct schedule_build *u)
 
 static struct ir_value *step(struct schedule_build *u)
 {
-    struct ir_value *times = ir_unary(u->b, IR_floor, op(u, IR_div, u->t, number(u, u->s->value[SET_size])));
-    return op(u, IR_mul, u->base, op(u, IR_pow, number(u, u->s->value[SET_gamma]), times));
+    const double *n = IR_NUMBERS(u->s->value[SET_gamma], u->s->value[SET_size]);
+    return ir_formula_n(u->b, "x * pow(a, floor(y / b))", n, u->base, u->t);
 }
 
 static struct ir_value *multistep(struct schedule_build *u)
@@ -44,21 +39,17 @@ static struct ir_value *multistep(struct schedule_build *u)
     struct ir_value *times = number(u, 0);
 
     for (int i = 0; i < u->s->nmilestones; i++) {
-        struct ir_value *passed = op(u, IR_ge, u->t, number(u, (double)u->s->milestones[i]));
-        times = passed ? op(u, IR_add, times, ir_cast_to(u->b, passed, TCC_F64)) : NULL;
+        struct ir_value *passed = ir_formula_n(u->b, "ge(x, a)", IR_NUMBERS((double)u->s->milestones[i]), u->t);
+        times = ir_binary(u->b, IR_add, times, passed ? ir_cast_to(u->b, passed, TCC_F64) : NULL);
     }
-    return op(u, IR_mul, u->base, op(u, IR_pow, number(u, u->s->value[SET_gamma]), times));
+    return ir_formula_n(u->b, "x * pow(a, y)", IR_NUMBERS(u->s->value[SET_gamma]), u->base, times);
 }
 
 /* From the base at t = 0 to `min` at t = period; both f64[]. */
 static struct ir_value *half_cosine(struct schedule_build *u, struct ir_value *t, struct ir_value *period)
 {
-    struct ir_value *low = number(u, u->s->value[SET_min]);
-    struct ir_value *angle = op(u, IR_mul, t, op(u, IR_div, number(u, acos(-1)), period));
-    struct ir_value *cosine = ir_unary(u->b, IR_cos, angle);
-    struct ir_value *share = op(u, IR_add, number(u, 1), cosine);
-    struct ir_value *half = number(u, 0.5);
-    return op(u, IR_add, low, op(u, IR_mul, op(u, IR_mul, op(u, IR_sub, u->base, low), share), half));
+    const double *n = IR_NUMBERS(u->s->value[SET_min], acos(-1));
+    return ir_formula_n(u->b, "a + (x - a) * (1 + cos(y * (b / z))) * 0.5", n, u->base, t, period);
 }
 
 static struct ir_value *cosine(struct schedule_build *u)
@@ -71,33 +62,23 @@ static struct ir_value *cosine(struct schedule_build *u)
 static struct ir_value *restarts(struct schedule_build *u)
 {
     double period = u->s->value[SET_period], g = u->s->value[SET_growth];
-    struct ir_value *passed = op(u, IR_div, u->t, number(u, period));
 
     if (g == 1) {
-        struct ir_value *period_value = number(u, period);
-        struct ir_value *whole_period = number(u, period);
-        return half_cosine(u, op(u, IR_sub, u->t, op(u, IR_mul, ir_unary(u->b, IR_floor, passed), whole_period)),
-                           period_value);
+        struct ir_value *t = ir_formula_n(u->b, "x - floor(x / a) * a", IR_NUMBERS(period), u->t);
+        return half_cosine(u, t, number(u, period));
     }
-    struct ir_value *other = number(u, 1);
-    struct ir_value *share = op(u, IR_add, op(u, IR_mul, passed, number(u, g - 1)), other);
-    struct ir_value *more = number(u, 1e-9);
-    struct ir_value *rest = number(u, log(g));
-    struct ir_value *n =
-        ir_unary(u->b, IR_floor, op(u, IR_add, op(u, IR_div, ir_unary(u->b, IR_log, share), rest), more));
-    struct ir_value *times = op(u, IR_pow, number(u, g), n);
-    struct ir_value *last = number(u, period / (g - 1));
-    struct ir_value *start = op(u, IR_mul, op(u, IR_sub, times, number(u, 1)), last);
-    struct ir_value *right2 = op(u, IR_mul, times, number(u, period));
-    return half_cosine(u, op(u, IR_sub, u->t, start), right2);
+    struct ir_value *times =
+        ir_formula_n(u->b, "pow(d, floor(log(x / a * b + 1) / c + 1e-9))", IR_NUMBERS(period, g - 1, log(g), g), u->t);
+    const double *n = IR_NUMBERS(period / (g - 1), period);
+    struct ir_value *t = ir_formula_n(u->b, "x - (y - 1) * a", n, u->t, times);
+    return half_cosine(u, t, ir_formula_n(u->b, "x * b", n, times));
 }
 
 static struct ir_value *linear(struct schedule_build *u)
 {
-    double start = u->s->value[SET_start], slope = (u->s->value[SET_end] - start) / u->s->value[SET_length];
-    struct ir_value *t = op(u, IR_min, u->t, number(u, u->s->value[SET_length]));
-    struct ir_value *product = op(u, IR_mul, t, number(u, slope));
-    return op(u, IR_mul, u->base, op(u, IR_add, number(u, start), product));
+    double start = u->s->value[SET_start], length = u->s->value[SET_length];
+    const double *n = IR_NUMBERS(start, length, (u->s->value[SET_end] - start) / length);
+    return ir_formula_n(u->b, "x * (a + min(y, b) * c)", n, u->base, u->t);
 }
 
 static struct ir_value *(*const schedules[])(struct schedule_build *u) = {
@@ -113,9 +94,8 @@ struct ir_value *schedule_rate(struct ir_builder *b, const struct schedule_confi
 
     if (!s->warmup)
         return schedules[s->kind](&u);
-    struct ir_value *warmup_value = number(&u, (double)s->warmup);
-    warm = op(&u, IR_mul, base, op(&u, IR_div, op(&u, IR_add, u.t, number(&u, 1)), warmup_value));
-    u.t = op(&u, IR_sub, u.t, number(&u, (double)MUTANT(27, s->warmup, s->warmup - 1)));
+    warm = ir_formula_n(b, "x * ((y + 1) / a)", IR_NUMBERS((double)s->warmup), base, u.t);
+    u.t = ir_formula_n(b, "x - a", IR_NUMBERS((double)MUTANT(27, s->warmup, s->warmup - 1)), u.t);
     rate = schedules[s->kind](&u);
-    return ir_select(b, op(&u, IR_lt, u.t, number(&u, 0)), warm, rate);
+    return ir_formula(b, "select(lt(x, 0), y, z)", u.t, warm, rate);
 }
