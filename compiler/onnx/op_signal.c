@@ -16,17 +16,12 @@ bool onnx_op_window(struct imp *im)
         return false;
     ir_expr period = imp_i(im, "periodic", 1) ? n : ir_addc(im->ctx, n, -1);
     enum tcc_dtype wide = tcc_wide_float(to);
-    struct ir_value *two_pi = imp_num(im, wide, 2 * acos(-1));
-    struct ir_value *turn = imp_bin(im, IR_mul, imp_iota(im, 1, &n, 0, wide), two_pi);
-    turn = imp_bin(im, IR_div, turn, imp_cast(im, imp_dim_value(im, period), wide));
     const double *a = windows[im->row->arg];
-    struct ir_value *other = imp_un(im, IR_cos, turn);
-    struct ir_value *product = imp_bin(im, IR_mul, imp_num(im, wide, a[1]), other);
-    struct ir_value *y = imp_bin(im, IR_sub, imp_num(im, wide, a[0]), product);
-    if (a[2] != 0) {
-        struct ir_value *more = imp_un(im, IR_cos, imp_bin(im, IR_add, turn, turn));
-        y = imp_bin(im, IR_add, y, imp_bin(im, IR_mul, imp_num(im, wide, a[2]), more));
-    }
+    struct ir_value *i = imp_iota(im, 1, &n, 0, wide), *length = imp_cast(im, imp_dim_value(im, period), wide);
+    struct ir_value *turn = imp_formula_n(im, "x * a / y", IMP_NUMBERS(2 * acos(-1)), i, length);
+    struct ir_value *y = imp_formula_n(im, "a - b * cos(x)", a, turn);
+    if (a[2] != 0)
+        y = imp_formula_n(im, "y + c * cos(x + x)", a, turn, y);
     return y && imp_out(im, 0, imp_cast(im, y, to));
 }
 
@@ -60,9 +55,7 @@ bool onnx_op_random(struct imp *im)
                                        x ? x->type->dim : dims, in);
     double low = normal ? imp_f(im, "mean", 0) : imp_f(im, "low", 0);
     double scale = normal ? imp_f(im, "scale", 1) : imp_f(im, "high", 1) - low;
-    struct ir_value *low_value = imp_num(im, in, low);
-    r = imp_bin(im, IR_add, imp_bin(im, IR_mul, r, imp_num(im, in, scale)), low_value);
-    return imp_out(im, 0, imp_cast(im, r, to));
+    return imp_out(im, 0, imp_cast(im, imp_formula_n(im, "x * a + b", IMP_NUMBERS(scale, low), r), to));
 }
 
 /* 1 with the probability that x says, drawn where a uniform number lies below it. */
@@ -92,8 +85,7 @@ bool onnx_op_multinomial(struct imp *im)
         return imp_bad(im, "log-probabilities with 2 dims and a sample_size of at least 1 are expected");
     ir_expr dims[3] = {imp_dim(x, 0), ir_const(im->ctx, samples), imp_dim(x, 1)};
     struct ir_value *u = random_values(im, IR_random_uniform, 3, dims, imp_dtype(x));
-    struct ir_value *gumbel = imp_un(im, IR_neg, imp_un(im, IR_log, imp_un(im, IR_neg, imp_un(im, IR_log, u))));
-    struct ir_value *score = imp_bin(im, IR_add, imp_unsqueeze(im, x, 1, &one), gumbel);
+    struct ir_value *score = imp_formula(im, "x + (-log(-log(y)))", imp_unsqueeze(im, x, 1, &one), u); /* Gumbel's */
     struct ir_value *y =
         score ? imp_op(im, IR_argmax, 1, &score, IR_ATTRS(ir_attr_i(IR_ATTR_axis, 2), ir_attr_i(IR_ATTR_keepdims, 0)))
               : NULL;

@@ -51,13 +51,8 @@ static struct ir_value *averaging(struct pt2 *p, enum tcc_dtype d, ir_expr out, 
         return NULL;
     struct ir_value *first = imp_unsqueeze(im, w.first, 1, &behind), *last = imp_unsqueeze(im, w.last, 1, &behind);
     struct ir_value *at = imp_iota(im, 1, &in, 0, TCC_I64);
-    struct ir_value *is_at_most = imp_bin(im, IR_le, at, last);
-    struct ir_value *covers = imp_bin(im, IR_and, imp_bin(im, IR_ge, at, first), is_at_most);
-    struct ir_value *one = imp_int(im, TCC_I64, 1);
-    struct ir_value *length = imp_bin(im, IR_add, imp_bin(im, IR_sub, last, first), one);
-    struct ir_value *other = imp_cast(im, length, d);
-    struct ir_value *part = imp_bin(im, IR_div, imp_num(im, d, 1), other);
-    return imp_select(im, covers, part, imp_num(im, d, 0));
+    struct ir_value *length = imp_cast(im, imp_formula(im, "y - x + 1", first, last), d);
+    return imp_formula(im, "select(and(ge(y, z), le(y, u)), 1 / x, 0)", length, at, first, last);
 }
 
 /* The axis at `axis` multiplied by a matrix [out, in], or by its transpose. */

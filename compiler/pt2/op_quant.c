@@ -89,11 +89,8 @@ bool aten_choose_qparams(struct pt2 *p)
         return false;
     struct ir_value *least = imp_with(im, IR_min, imp_reduce(im, IR_reduce_min, x, imp_rank(x), axes, false), 0),
                     *most = imp_with(im, IR_max, imp_reduce(im, IR_reduce_max, x, imp_rank(x), axes, false), 0);
-    struct ir_value *scale =
-        imp_with(im, IR_max, imp_with(im, IR_div, imp_bin(im, IR_sub, most, least), high - low), eps);
-    struct ir_value *zero = imp_un(im, IR_round, imp_bin(im, IR_div, least, scale));
-    zero = imp_bin(im, IR_sub, imp_like(im, zero, low), zero);
-    zero = imp_with(im, IR_min, imp_with(im, IR_max, zero, low), high);
+    struct ir_value *scale = imp_formula_n(im, "max((y - x) / a, b)", IMP_NUMBERS(high - low, eps), least, most);
+    struct ir_value *zero = imp_formula_n(im, "min(max(a - round(x / y), a), b)", IMP_NUMBERS(low, high), least, scale);
     return pt2_out(p, 0, imp_reshape(im, scale, 1, &one)) && pt2_out(p, 1, imp_reshape(im, zero, 1, &one));
 }
 
@@ -121,15 +118,13 @@ bool aten_fake_quantize(struct pt2 *p)
         scale = imp_reshape(im, scale, 0, NULL);
         zero = imp_reshape(im, zero, 0, NULL);
     }
-    struct ir_value *level =
-        imp_bin(im, IR_add, imp_un(im, IR_round, imp_bin(im, IR_mul, x, imp_un(im, IR_recip, scale))), zero);
-    struct ir_value *cut = imp_with(im, IR_min, imp_with(im, IR_max, level, low), high);
-    struct ir_value *y = imp_bin(im, IR_mul, imp_bin(im, IR_sub, cut, zero), scale);
-    struct ir_value *is_at_most = imp_with(im, IR_le, level, high);
-    struct ir_value *inside = imp_bin(im, IR_and, imp_with(im, IR_ge, level, low), is_at_most);
+    const double *ends = IMP_NUMBERS(low, high);
+    struct ir_value *level = imp_formula(im, "round(x * recip(y)) + z", x, scale, zero);
+    struct ir_value *y = imp_formula_n(im, "(min(max(x, a), b) - z) * y", ends, level, scale, zero);
+    struct ir_value *inside = imp_formula_n(im, "and(ge(x, a), le(x, b))", ends, level);
     if (im->train) { /* straight through: x, and what rounding changes as a constant */
-        struct ir_value *through = imp_select(im, inside, x, imp_un(im, IR_stop_gradient, x));
-        y = imp_bin(im, IR_add, through, imp_un(im, IR_stop_gradient, imp_bin(im, IR_sub, y, through)));
+        struct ir_value *through = imp_formula(im, "select(y, x, stop_gradient(x))", x, inside);
+        y = imp_formula(im, "x + stop_gradient(y - x)", through, y);
     }
     struct ir_value *enabled = pt2_t(p, "fake_quant_enabled");
     if (enabled)

@@ -90,7 +90,6 @@ void grad_rule_cumprod(struct grad *g, struct ir_node *n)
     struct ir_value *x = n->in[0].value, *d = grad_out(g, n, 0);
     int axis = (int)ir_get_i(n, IR_ATTR_axis, 0), rank = x->type->rank;
     bool exclusive = ir_get_i(n, IR_ATTR_exclusive, 0), reverse = ir_get_i(n, IR_ATTR_reverse, 0);
-    enum tcc_dtype dt = (enum tcc_dtype)x->type->dtype;
     ir_expr dims[TCC_MAX_RANK], square[2];
 
     if (!d)
@@ -108,12 +107,10 @@ void grad_rule_cumprod(struct grad *g, struct ir_node *n)
     row = ir_reshape_to(g->b, row, rank + 1, dims);
     drow = ir_reshape_to(g->b, drow, rank + 1, dims);
     struct ir_value *k = ir_iota(g->b, 2, square, 0, TCC_I64), *i = ir_iota(g->b, 2, square, 1, TCC_I64);
-    struct ir_value *one = ir_constant_f(g->b, dt, 1);
-    struct ir_value *without = ir_select(g->b, ir_binary(g->b, IR_eq, k, i), one, row);
+    struct ir_value *without = ir_formula(g->b, "select(eq(y, z), 1, x)", row, k, i);
     struct ir_value *products = cumulate(g, IR_cumprod, without, rank, exclusive, reverse);
-    struct ir_value *holds = ir_binary(g->b, exclusive ? IR_lt : IR_le, reverse ? i : k, reverse ? k : i);
-    struct ir_value *zero = ir_constant_f(g->b, dt, 0);
-    struct ir_value *terms = ir_select(g->b, holds, ir_binary(g->b, IR_mul, drow, products), zero);
+    struct ir_value *terms = ir_formula(g->b, exclusive ? "select(lt(z, u), x * y, 0)" : "select(le(z, u), x * y, 0)",
+                                        drow, products, reverse ? i : k, reverse ? k : i);
     grad_accumulate(g, n, 0,
                     grad_move_axis(g, grad_reduce(g, IR_reduce_sum, terms, 1u << rank, false), rank - 1, 1, axis));
 }

@@ -120,14 +120,11 @@ static bool join(struct rewriter *w, struct ir_value *const *more, struct ir_val
 {
     struct ir_builder *b = &w->b;
     struct ir_value *most = ir_binary(b, IR_max, out[1], more[1]);
-    struct ir_value *old = ir_unary(b, IR_exp, ir_binary(b, IR_sub, out[1], most));
-    struct ir_value *new = ir_unary(b, IR_exp, ir_binary(b, IR_sub, more[1], most));
+    struct ir_value *old = ir_formula(b, "exp(x - y)", out[1], most), *new = ir_formula(b, "exp(x - y)", more[1], most);
     if (count) {
         struct ir_value *of_old = ir_binary(b, IR_mul, old, out[2]), *of_new = ir_binary(b, IR_mul, new, count);
-        struct ir_value *none = ir_constant_f(b, (enum tcc_dtype)count->type->dtype, 0);
         out[2] = ir_binary(b, IR_add, of_old, of_new);
-        struct ir_value *some = ir_binary(b, IR_gt, out[2], none);
-        struct ir_value *hidden = ir_binary(b, IR_and, attention_hidden(b, most), some);
+        struct ir_value *hidden = ir_formula(b, "and(x, gt(y, 0))", attention_hidden(b, most), out[2]);
         old = ir_select(b, hidden, of_old, old);
         new = ir_select(b, hidden, of_new, new);
     }
