@@ -158,6 +158,9 @@ bool ct_collapses(const struct ct *c, int outer, int row, ir_expr rows);
  * or -1. The rows; guards of A and of the rows, false: they aren't of a form that the loops take. */
 int ct_row_dim(const struct ct *c);
 void ct_find_rows(struct ct *c);
+/* contract_micro.c. Points of the sum's level-th loop that are added from zero at a time, where loops inside it have
+ * `inner` together; 0: all are. */
+int64_t ct_part_points(const struct ct *c, int level, int64_t inner);
 bool ct_find_guards(struct ct *c);
 
 /* Rows for which all row guards hold when row-guarded loops have the values tap[k]. */

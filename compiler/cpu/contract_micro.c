@@ -128,6 +128,20 @@ static void plan_half_parts(struct sum *s)
         s->part = (s->part + c->by_lane - 1) / c->by_lane * c->by_lane;
 }
 
+int64_t ct_part_points(const struct ct *c, int level, int64_t inner)
+{
+    /* A part of the innermost loop alone costs about what 4 of its steps do: there they are longer. */
+    int64_t n = c->ks[level].n, most = level == c->nks - 1 ? 2 * SUM_PART : SUM_PART;
+    if (MUTANT(349, !inner, false) || (n != CT_DYN && inner * n < most + most / 2))
+        return 0; /* short, or of nothing: an extent is 0 */
+    int64_t part = most / inner;
+    if (n != CT_DYN) {
+        int64_t parts = (inner * n + most - 1) / most;
+        part = (n + parts - 1) / parts;
+    }
+    return level == c->nks - 1 ? (part + 3) & ~(int64_t)3 : part;
+}
+
 /* The outermost loop of which a point is no more than a part; per point of the loops around it, its points are
  * grouped. */
 static void plan_parts(struct sum *s)
@@ -144,18 +158,8 @@ static void plan_parts(struct sum *s)
     }
     while (level > 0 && c->ks[level].n != CT_DYN && inner * c->ks[level].n <= SUM_PART)
         inner *= c->ks[level--].n;
-    /* A part of the innermost loop alone costs about what 4 of its steps do: there they are longer. */
-    int64_t n = c->ks[level].n, most = level == c->nks - 1 ? 2 * SUM_PART : SUM_PART;
-    if (MUTANT(349, !inner, false) || (n != CT_DYN && inner * n < most + most / 2))
-        return; /* short, or of nothing: an extent is 0 */
-    s->part_level = level;
-    s->part = most / inner;
-    if (n != CT_DYN) {
-        int64_t parts = (inner * n + most - 1) / most;
-        s->part = (n + parts - 1) / parts;
-    }
-    if (level == c->nks - 1)
-        s->part = (s->part + 3) & ~(int64_t)3;
+    s->part = ct_part_points(c, level, inner);
+    s->part_level = s->part ? level : -1;
 }
 
 static void part_begin(struct sum *s, LLVMValueRef *so_far)
@@ -269,7 +273,7 @@ static void innermost(struct sum *s, int level, LLVMValueRef a, LLVMValueRef b)
     struct em_span active = active_rows(s);
     if (active.lo == active.hi)
         return;
-    struct em_range all = bounds(s, level);
+    struct em_range all = level == 0 && s->g->by_passes ? s->g->sum : bounds(s, level);
     int64_t n = known_points(all);
     if (n != CT_DYN && n <= small && (s->sa[level] != CT_DYN && s->sb[level] != CT_DYN)) {
         int together = s->g->c.by_lane;

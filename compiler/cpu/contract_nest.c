@@ -367,8 +367,7 @@ static int resumable(const struct ct *c)
     for (int g = 0; g < c->nguards; g++)
         if (c->guards[g].k == 0)
             return -1;
-    if (store < 0 || k->insns[store].dtype != c->dtype || c->pack_a || c->pack_b || c->nks < 2 || c->ks[0].unroll ||
-        c->late_rows)
+    if (store < 0 || k->insns[store].dtype != c->dtype || c->pack_a || c->pack_b || c->ks[0].unroll || c->late_rows)
         return -1;
     return store;
 }

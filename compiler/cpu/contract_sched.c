@@ -380,7 +380,7 @@ static void choose_grain(const struct cpu_machine *m, struct kn_kernel *k, const
            target = near ? LEAST_LOOPED : LEAST_WORK;
     work = far > work ? far : work;
     target = work / 64 > target ? work / 64 : target;
-    if (s->kc) /* the more of a tile there is, the more often a pass reads what it has in cache */
+    if (s->kc && c->nks > 1) /* the more of a tile there is, the more often a pass reads what it has in cache */
         target = work / 16 > target ? work / 16 : target;
     struct grain g = {k, work, target, near};
     for (int d = 0; d < k->ndims; d++)
@@ -458,6 +458,19 @@ static double bytes_per_point(const struct ct *c, int load)
 }
 
 /*
+ * Steps of A whose rows lie side by side, as of a gradient by weights: each takes a line of A and one of a plain B, and
+ * all of a long sum are more than the nearest caches hold until the next register tile reads those of B again. A pass
+ * takes what a part of the sum does, so that its order stays.
+ */
+static int32_t passes_of_lines(const struct ct *c)
+{
+    enum { LEAST_ROWS = 64, LEAST_COLUMNS = 128 };
+    bool lines = c->k->kind != IR_K_WINDOW && c->depth == 1 && c->row >= 0 && c->row_sa == 1 && c->ks[0].sa != 1;
+    bool large = tcc_is_float(c->dtype) && c->nrows >= LEAST_ROWS && c->ncols >= LEAST_COLUMNS;
+    return lines && large && !c->pack_a && !c->pack_b ? (int32_t)ct_part_points(c, 0, 1) : 0;
+}
+
+/*
  * Sums over much more than a cache holds, as of gradients by weight over a batch: points of the outermost loop to take
  * at a time, so that register tiles after the first find A and B in the second cache; the sums wait in the result. 0:
  * all at once.
@@ -466,6 +479,8 @@ static int32_t choose_passes(const struct cpu_machine *m, const struct ct *c)
 {
     if (c->resume < 0)
         return 0;
+    if (c->nks == 1)
+        return passes_of_lines(c);
     double a = c->crossed ? 0 : bytes_per_point(c, c->load_a); /* one register tile has all columns: A is read once */
     double point = a + bytes_per_point(c, c->load_b), cache = (double)m->l2 / 2;
     double n = (double)(c->ks[0].n == CT_DYN ? 64 : c->ks[0].n), fit = cache / point;
