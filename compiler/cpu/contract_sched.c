@@ -477,7 +477,7 @@ static int32_t passes_of_lines(const struct ct *c)
  */
 static int32_t choose_passes(const struct cpu_machine *m, const struct ct *c)
 {
-    if (c->resume < 0)
+    if (c->resume < 0 || c->nks < 1)
         return 0;
     if (c->nks == 1)
         return passes_of_lines(c);
