@@ -18,14 +18,6 @@ int tccrt_observe(struct tccrt_session *s, tccrt_observer observer, void *user)
     return TCC_OK;
 }
 
-int tccrt_observe_tiles(struct tccrt_session *s, bool apart, tccrt_tile_observer observer, void *user)
-{
-    if (!s)
-        return tcr_fail(TCC_EUSAGE, "observe tiles: a session is required, got NULL");
-    tcr_host_observe(s->host, apart, observer, user);
-    return TCC_OK;
-}
-
 /* Does the step write its argument number i? */
 static bool writes(const struct tccrt_session *s, const struct tcc_pstep *p, uint32_t i)
 {

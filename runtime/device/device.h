@@ -323,8 +323,6 @@ void tcr_host_each(struct tcr_device *host, int64_t n, void (*body)(void *arg, i
 /* The host as a device of one thread, the i-th, for use in such calls: it lies on the host's memory and has that
  * thread's scratch, as large as reserve() has made it. Good until the next reserve(). NULL: no memory. */
 struct tcr_device *tcr_host_lane(struct tcr_device *host, int i);
-/* tccrt_observe_tiles() */
-void tcr_host_observe(struct tcr_device *host, bool apart, tccrt_tile_observer observer, void *user);
 
 /* -- The heap (cpu/memory.c) -------------------------------------------------------------------------- */
 /* The caller's allocator, or the C library's: 64-byte aligned, blocks that are worth it on huge pages. */

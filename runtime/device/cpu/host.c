@@ -160,13 +160,16 @@ static void run_observed(struct tcr_cpu *c, const struct tcr_kernel_launch *l, i
     c->observer(c->observed, tiles, c->tile_ns);
 }
 
-void tcr_host_observe(struct tcr_device *host, bool apart, tccrt_tile_observer observer, void *user)
+int tccrt_observe_tiles(struct tccrt_session *s, bool apart, tccrt_tile_observer observer, void *user)
 {
-    struct tcr_cpu *c = (struct tcr_cpu *)host;
+    if (!s)
+        return tcr_fail(TCC_EUSAGE, "observe tiles: a session is required, got NULL");
+    struct tcr_cpu *c = (struct tcr_cpu *)s->host;
 
-    c->observer = host->threads > 1 ? NULL : observer; /* lanes would share the times */
+    c->observer = s->host->threads > 1 ? NULL : observer; /* lanes would share the times */
     c->observed = user;
     c->apart = apart;
+    return TCC_OK;
 }
 
 /* Runs tiles [begin, begin + tiles) to their end. The environment of a thread that met a bad index, or NULL. */
