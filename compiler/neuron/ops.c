@@ -70,18 +70,23 @@ static bool writes_any(const struct kn_insn *n)
     return takes_any(n) || (n->code == KN_SCALAR && n->op == IR_div);
 }
 
-/* The instruction's number, if it is one of those that the lanes run of nk's kernel; -1. Factors of a product are
- * loaded as they are said to be. */
+/* The instruction's number, if it is one of those that the lanes run of nk's kernel; -1. */
 static int lanes_number(const struct nk *nk, const struct kn_insn *n)
 {
     const struct kn_kernel *k = nk->k;
     if (!nk->lanes || n < k->insns || n >= k->insns + k->ninsns)
         return -1;
-    int i = (int)(n - k->insns);
-    return k->roles.form == KN_CONTRACTION && i <= k->roles.contraction.reduce ? -1 : i;
+    return (int)(n - k->insns);
 }
 
-/* A cast to float32 of 16 bits whose readers take these as they are: engines compute in float32 whatever they read. */
+/* Is the instruction one from `from` to the sum of a product, the sum included? */
+static bool is_of_product(const struct kn_kernel *k, int insn, int from)
+{
+    return k->roles.form == KN_CONTRACTION && insn >= from && insn <= k->roles.contraction.reduce;
+}
+
+/* A cast to float32 of 16 bits whose readers take these as they are: engines compute in float32 whatever they read, but
+ * factors of a product are given to the tensor engine as they are said to be. */
 static bool is_view(const struct nk *nk, const struct kn_insn *n, enum tcc_dtype from, const struct nk_value *v)
 {
     const struct kn_kernel *k = nk->k;
@@ -90,7 +95,8 @@ static bool is_view(const struct nk *nk, const struct kn_insn *n, enum tcc_dtype
         return false;
     for (int i = number + 1; i < k->ninsns; i++)
         for (int a = 0; a < k->insns[i].nargs; a++)
-            if (k->insns[i].arg[a] == number && !takes_any(&k->insns[i]) && k->insns[i].code != KN_REDUCE)
+            if (k->insns[i].arg[a] == number && ((!takes_any(&k->insns[i]) && k->insns[i].code != KN_REDUCE) ||
+                                                 is_of_product(k, i, k->roles.contraction.mul)))
                 return false;
     return true;
 }
@@ -99,8 +105,8 @@ static bool is_view(const struct nk *nk, const struct kn_insn *n, enum tcc_dtype
 static enum tcc_dtype result_type(const struct nk *nk, const struct kn_insn *n, enum tcc_dtype from)
 {
     int number = lanes_number(nk, n), reader;
-    if (number < 0 || n->dtype != TCC_F32 || !tcc_is_float(from) || !writes_any(n) ||
-        (reader = nk_reader_of(nk->k, number)) < 0 || !kn_is_cast(&nk->k->insns[reader]) ||
+    if (number < 0 || is_of_product(nk->k, number, 0) || n->dtype != TCC_F32 || !tcc_is_float(from) ||
+        !writes_any(n) || (reader = nk_reader_of(nk->k, number)) < 0 || !kn_is_cast(&nk->k->insns[reader]) ||
         !tcc_is_half((enum tcc_dtype)nk->k->insns[reader].dtype))
         return (enum tcc_dtype)n->dtype;
     return (enum tcc_dtype)nk->k->insns[reader].dtype;
