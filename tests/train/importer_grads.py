@@ -253,6 +253,26 @@ row("ms_group_query_step", "GroupQueryAttention", [("q", [2, 1, 16]), ("k", [2, 
     ("all", np.array([4], np.int32))], num_heads=4, kv_num_heads=2, smooth_softmax=1, **MS)
 row("ms_rotary", "RotaryEmbedding", [("x", [2, 3, 8]), ("at", i64(1)), ("cs", [5, 2]), ("sn", [5, 2])], interleaved=1, **MS)
 
+# -- Gates and recurrences of hybrid decoders
+row("ms_gated_norm", "GatedRMSNorm", [("x", ["n", "s", 4]), ("g", [4]), ("z", ["n", "s", 4])], notes=LINE, epsilon=1e-5, **MS)
+row("ms_gated_norm_sigmoid", "GatedRMSNorm", [("x", [2, 3, 6]), ("g", [3]), ("z", [2, 3, 6])], activation="sigmoid", epsilon=1e-5, **MS)
+row("ms_gated_add", "GatedAdd", [("x", ["n", "s", 4]), ("y", ["n", "s", 4]), ("z", ["n", "s", 1])], notes=LINE, **MS)
+row("ms_scaled_silu", "ScaledSiLU", [("x", ["n", "s", 4])], notes=LINE, alpha=1.5, **MS)
+row("ms_branchwise_norm", "BranchwiseRMSNorm", [("x", ["n", "s", 6]), ("g", [6])], notes=LINE, num_branches=2, epsilon=1e-3, **MS)
+row("ms_linear_attention_gate", "LinearAttentionGate", [("a", ["n", "s", 4]), ("b", [4]), ("g", [4]), ("z", ["n", "s", 4])], 2, notes=LINE, **MS)
+PLACES = np.array([[[0, 1, 2], [3, 4, 0]], [[1, 1, 2], [0, 2, 4]], [[2, 0, 3], [1, 1, 2]]], np.int64)
+for layout in (0, 1):
+    for pairs in (0, 1):
+        row(f"ms_rotary_of_three_{layout}_{pairs}", "MRotaryEmbedding", [("x", [2, 3, 16]), ("at", PLACES), ("cs", [5, 4]), ("sn", [5, 4])], mrope_section=[2, 1, 1], mrope_layout=layout,
+            interleaved=pairs, num_heads=2, **MS)
+for act, wide in (("none", 1), ("silu", 1), ("swish", 2)):
+    row(f"ms_causal_conv_{act}_{wide}", "CausalConvWithState", [("x", ["n", 3, "s"]), ("w", [3, 1, 3]), ("b", [3]), ("p", ["n", 3, 2 * wide])], 2, notes=LINE, activation=act, dilation=wide, **MS)
+row("ms_causal_conv_first", "CausalConvWithState", [("x", [2, 3, 5]), ("w", [3, 1, 3])], 2, **MS)
+for rule in ("linear", "gated", "delta", "gated_delta"):
+    row(f"ms_linear_attention_{rule}", "LinearAttention", [("q", ["n", "s", 8]), ("k", ["n", "s", 4]), ("v", ["n", "s", 6]), ("p", ["n", 2, 2, 3]), ("d", ["n", "s", 2]) if "gated" in rule else None,
+        *([("z", ["n", "s", 2])] if "delta" in rule else [])], 2, notes=LINE, q_num_heads=4, kv_num_heads=2, update_rule=rule, **MS)
+row("ms_gather_nd", "GatherND", [("x", [3, 4]), ("at", np.array([[0, 1], [2, 3], [0, 1]], np.int64))], **MS)
+
 
 def main():
     os.makedirs(sys.argv[1], exist_ok=True)
