@@ -148,7 +148,10 @@ static struct ir_value *variance(struct pt2 *p, const struct reduced *r, double 
     struct ir_value *sum = imp_reduce(im, IR_reduce_sum, imp_un(im, IR_square, centred), r->n, r->axes, r->keep);
     if (!sum)
         return NULL;
-    struct ir_value *count = imp_with(im, IR_sub, imp_count(im, r->x, r->n, r->axes, imp_dtype(r->x)), correction);
+    struct ir_value *n = imp_count(im, r->x, r->n, r->axes, imp_dtype(r->x));
+    struct ir_value *count = imp_with(im, IR_sub, n, correction);
+    if (correction < 0) /* of no elements it is NaN all the same */
+        sum = imp_bin(im, IR_mul, sum, imp_bin(im, IR_div, n, n));
     return imp_bin(im, IR_div, sum, imp_bin(im, IR_max, count, imp_like(im, r->x, 0)));
 }
 

@@ -243,6 +243,7 @@ case("pinv_lower_half", lambda x, y: halves(x) + halves(y), t(2, 4, 4, dtype=F64
 case("logit_wide", lambda x, i, h: (torch.logit(x, 0.6), torch.logit(x, 0.5), torch.logit(x, 0.2), torch.logit(i, 0.6), torch.logit(h, 0.7)), torch.tensor([0.1, 0.5, 0.6, 0.61, 0.9, NAN, INF]), torch.tensor([0, 1]), t(5, dtype=F16, lo=0, hi=1))
 case("modulus_large", lambda x: [torch.view_as_complex(x).abs(), torch.view_as_complex(x.double() * 1e200).abs()], torch.tensor([[1e30, -1e30], [1e-30, 1e-30], [3e38, 0.0], [0.0, 0.0], [INF, NAN], [3.0, 4.0]]), tol="1e-6 0")
 case("hermitian_real", lambda x, i: [*(x.mH, x[0].H, x.adjoint()), *(i.mH, i.adjoint())], t(2, 3, 4), t(2, 3, 4, dtype=I64))
+case("variance_of_none", lambda x, y: [v for c in (-5, -0.5, 0, 1) for a in (x, y) for v in (torch.var(a, 0, correction=c), *torch.std_mean(a, 0, correction=c))], t(0, 2), t(1, 2))
 
 
 if __name__ == "__main__":
