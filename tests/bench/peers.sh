@@ -87,8 +87,9 @@ for way in export core compile gradients; do
     PYTHONPATH=$build/python tap "PyTorch's operators, $way" "$peers_dir/bin/python" "$top/tests/python/opinfo.py" $way --share=4 --seed=1 --samples=2
 done
 
-say "random networks: gradients beside PyTorch's"
+say "random networks: gradients and whole training steps beside PyTorch's"
 tap "random gradients" "$peers_dir/bin/python" "$top/tests/train/random_gradients.py" "$build" --count 100
+tap "random training steps" "$peers_dir/bin/python" "$top/tests/train/random_steps.py" "$build" --count 40
 
 say "the Python package with PyTorch: tensors, training, torch.compile in both directions; onnx's own test runner"
 PYTHONPATH=$build/python tap "Python package" "$peers_dir/bin/python" "$top/tests/python/torch_cases.py" "$top"
