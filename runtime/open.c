@@ -4,6 +4,7 @@
  * artifacts that bring their own runtime go without it.
  */
 #include <dlfcn.h>
+#include <elf.h>
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
@@ -99,9 +100,32 @@ static void *load(char *name, const struct stat *file)
     return handle;
 }
 
+/* Bytes that a file has by its own ELF header (System V ABI, chapters 4 and 5): its segments, and the table of
+ * sections, which linkers put last. 0: it is none. The loader maps a segment that the file lacks, too, and who touches
+ * it gets SIGBUS. */
+static uint64_t size_by_header(int fd)
+{
+    Elf64_Ehdr h;
+    Elf64_Phdr p;
+
+    if (pread(fd, &h, sizeof h, 0) != sizeof h || memcmp(h.e_ident, ELFMAG, SELFMAG) != 0 ||
+        h.e_ident[EI_CLASS] != ELFCLASS64 || h.e_phentsize != sizeof p)
+        return 0;
+    uint64_t size = h.e_shoff ? h.e_shoff + (uint64_t)h.e_shnum * h.e_shentsize : 0;
+    for (int i = 0; i < h.e_phnum; i++) {
+        uint64_t at = h.e_phoff + (uint64_t)i * sizeof p, end = at + sizeof p;
+
+        if (pread(fd, &p, sizeof p, (off_t)at) == sizeof p && p.p_type == PT_LOAD)
+            end = p.p_offset + p.p_filesz;
+        size = end > size ? end : size;
+    }
+    return size;
+}
+
 int tccrt_open(const char *path, struct tccrt_model **out)
 {
     const struct tcc_model *desc;
+    uint64_t whole = 0;
     char full[PATH_MAX];
     struct stat file = {0};
     void *handle;
@@ -120,8 +144,13 @@ int tccrt_open(const char *path, struct tccrt_model **out)
         return tcr_fail(TCC_EINPUT, "%s: not a compiled model: not a file", path);
     if (fd >= 0) {
         fstat(fd, &file);
+        whole = size_by_header(fd);
         close(fd);
     }
+    if (whole > (uint64_t)file.st_size)
+        return tcr_fail(TCC_EINPUT,
+                        "%s: cut short: it has %lld of the %llu bytes that its header tells of; copy it again", path,
+                        (long long)file.st_size, (unsigned long long)whole);
     errno = 0;
     handle = load(full, &file);
     if (!handle) {
