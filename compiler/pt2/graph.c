@@ -144,6 +144,13 @@ const struct aten_row *pt2_row_in_place(struct pt2 *p, const char *target)
     return dot[-2] == '_' ? NULL : pt2_row(ir_internf(p->ctx, "%.*s%s", (int)(dot - target) - 1, target, dot));
 }
 
+bool pt2_is_out_form(const char *target)
+{
+    const char *dot = strrchr(target, '.'), *end = target + strlen(target);
+    return dot && !strncmp(target, "torch.ops.aten.", 15) &&
+           (!strcmp(dot, ".out") || (end - dot > 4 && !strcmp(end - 4, "_out")));
+}
+
 /* -- Results */
 
 /* Output k of the node: lists count by element. */
@@ -310,7 +317,8 @@ static const char *unasked(struct pt2 *p)
     for (size_t k = 0; k < json_array_size(inputs) && k < 256; k++) {
         json_t *input = json_array_get(inputs, k);
         const char *name = js_string(input, "name"), *kind = js_union(json_object_get(input, "arg"), &value);
-        bool fine = p->asked[k / 64] >> k % 64 & 1 || !name || !kind || !strcmp(kind, "as_none");
+        bool fine = p->asked[k / 64] >> k % 64 & 1 || !name || !kind || !strcmp(kind, "as_none") ||
+                    (p->at.writes && !strcmp(name, "out"));
         for (size_t i = 0; i < sizeof placed / sizeof *placed && !fine; i++)
             fine = !strcmp(name, placed[i]);
         if (!fine)
@@ -431,7 +439,7 @@ struct pt2_value *pt2_first_operand(struct pt2 *p, json_t *node, int k)
 }
 
 static bool bind_outputs(struct pt2 *p, json_t *node, const struct aten_row *row, int n, struct ir_value **outs,
-                         ir_expr *exprs, bool refused, bool in_place)
+                         ir_expr *exprs, bool refused)
 {
     for (int k = 0; k < n; k++) {
         const char *name = pt2_out_name(p, k);
@@ -452,15 +460,15 @@ static bool bind_outputs(struct pt2 *p, json_t *node, const struct aten_row *row
         if (v->v && !v->v->name)
             v->v->name = v->name;
         if (!v->refused)
-            pt2_bind_memory(p, v, row, in_place);
+            pt2_bind_memory(p, v, row);
     }
     return true;
 }
 
-/* What an op in place gives goes to its operand. False after an error; what can't be written to refuses the node. */
-static bool write_in_place(struct pt2 *p, json_t *node, int n, bool *refused)
+/* What the node gives goes to what it writes to. False after an error; what can't be written to refuses the node. */
+static bool write_result(struct pt2 *p, int n, bool *refused)
 {
-    struct pt2_value *self = pt2_first_operand(p, node, 0);
+    struct pt2_value *self = p->at.written;
     int errors = ir_nerrors(p->ctx), refusals = p->im->refusals.n;
     if (!self || n != 1 || !p->at.outs[0] || !pt2_write(p, self, p->at.outs[0])) {
         *refused = p->im->refusals.n > refusals;
@@ -471,6 +479,19 @@ static bool write_in_place(struct pt2 *p, json_t *node, int n, bool *refused)
     }
     p->at.outs[0] = pt2_read(p, self);
     return true;
+}
+
+/* The argument `out`. */
+static struct pt2_value *out_operand(struct pt2 *p, json_t *node)
+{
+    json_t *inputs = js_array(node, "inputs");
+    for (size_t k = 0; k < json_array_size(inputs); k++) {
+        json_t *input = json_array_get(inputs, k);
+        const char *called = js_string(input, "name"), *name = pt2_name_of(json_object_get(input, "arg"));
+        if (called && name && !strcmp(called, "out"))
+            return pt2_lookup(p, name);
+    }
+    return NULL;
 }
 
 static bool import_node(struct pt2 *p, json_t *node)
@@ -487,6 +508,8 @@ static bool import_node(struct pt2 *p, json_t *node)
     p->at.made = NULL;
     p->at.reads = false;
     p->at.in_place = in_place != NULL;
+    p->at.writes = in_place || (!custom && target && pt2_is_out_form(target));
+    p->at.written = in_place ? pt2_first_operand(p, node, 0) : p->at.writes ? out_operand(p, node) : NULL;
     p->at.no_gradient = pt2_core_stops(p, node) || outer.no_gradient;
     pt2_core_note(p, node);
     int n = count_outputs(p), errors = ir_nerrors(p->ctx);
@@ -500,10 +523,10 @@ static bool import_node(struct pt2 *p, json_t *node)
         refused = !refuse_unknown(p, node);
     if (!refused)
         refused = !pt2_build(p, row ? row : in_place, node, n);
-    if (in_place && !refused && !write_in_place(p, node, n, &refused))
+    if (p->at.writes && !refused && !write_result(p, n, &refused))
         return false;
     bool fine = ir_nerrors(p->ctx) == errors && !p->im->again &&
-                bind_outputs(p, node, row ? row : in_place, n, outs, exprs, refused, in_place != NULL);
+                bind_outputs(p, node, row ? row : in_place, n, outs, exprs, refused);
     p->at = outer;
     return fine;
 }

@@ -108,15 +108,22 @@ static void note_writes(struct pt2 *p, json_t *node, json_t *roots, json_t *writ
     const struct aten_row *row = target ? pt2_row(target) : NULL;
     bool in_place = target && !row && pt2_row_in_place(p, target);
     size_t k, i, at = 0;
+    const char *out =
+        row && pt2_is_out_form(target) ? pt2_name_of(json_object_get(input_named(inputs, "out"), "arg")) : NULL;
     if (in_place)
         mark(written, roots, operand_name(node, 0));
+    if (out) {
+        mark(written, roots, out);
+        js_union(json_array_get(outputs, 0), &items);
+        set_root(roots, items, js_string(roots, out));
+    }
     if (row && row->flags & ATEN_STATISTICS && json_is_true(argument(inputs, "training"))) {
         mark(written, roots, pt2_name_of(json_object_get(input_named(inputs, "running_mean"), "arg")));
         mark(written, roots, pt2_name_of(json_object_get(input_named(inputs, "running_var"), "arg")));
     }
     if (row && row->flags & ATEN_CALLS)
         note_call(p, node, roots, written);
-    else if (in_place || (row && row->flags & sharing))
+    else if (in_place || (row && row->flags & sharing && !out))
         for (k = 0; k < json_array_size(outputs); k++) {
             js_union(json_array_get(outputs, k), &items);
             for (i = 0; i < (json_is_array(items) ? json_array_size(items) : 1); i++, at++) {

@@ -106,18 +106,18 @@ static void share(struct pt2 *p, struct pt2_value *v, const struct aten_row *row
 }
 
 /* Results of nodes that record no gradient have none, but for what was there before. */
-void pt2_bind_memory(struct pt2 *p, struct pt2_value *v, const struct aten_row *row, bool in_place)
+void pt2_bind_memory(struct pt2 *p, struct pt2_value *v, const struct aten_row *row)
 {
     const int sharing = ATEN_VIEW | ATEN_SHARES | ATEN_KEEPS | ATEN_PASSES;
-    bool looks = in_place || (row && row->flags & sharing);
+    bool looks = row && row->flags & sharing && !p->at.writes;
     struct pt2_value *operand = looks ? pt2_first_operand(p, p->at.node, v->index) : NULL;
     if (row && row->flags & ATEN_CALLS) {
         if (!v->number)
             pt2_look_at(v, p->at.made[v->index]);
         return;
     }
-    if (operand && in_place) {
-        pt2_look_at(v, operand);
+    if (p->at.writes) {
+        pt2_look_at(v, p->at.written);
         return;
     }
     if (operand)

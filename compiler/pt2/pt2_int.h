@@ -117,7 +117,9 @@ struct pt2_at {
     ir_expr *out_exprs;
     struct pt2_value **made;   /* by a node that calls a graph where it stands: what its results are names of */
     bool no_gradient;          /* in a graph in which none is recorded */
-    bool in_place;             /* the node writes its result to its first operand */
+    bool in_place;             /* the node is an op in place */
+    bool writes;               /* what it gives is written to `written`; NULL: to something that is no tensor */
+    struct pt2_value *written; /* the first operand of an op in place, or the argument `out` */
     bool reads;                /* the node takes elements of tensors as numbers, or such numbers */
     struct pt2_value *instead; /* a view is made again of `instead_v`, not of this operand's value */
     struct ir_value *instead_v;
@@ -291,9 +293,11 @@ void pt2_look_at(struct pt2_value *v, struct pt2_value *operand);
 struct ir_value *pt2_without_gradient(struct pt2 *p, struct ir_value *x);
 /* v, just bound, is a result of the node that is imported, by `row`: whose memory it lies in. Results of nodes that
  * record no gradient have none, but for what was there before. */
-void pt2_bind_memory(struct pt2 *p, struct pt2_value *v, const struct aten_row *row, bool in_place);
+void pt2_bind_memory(struct pt2 *p, struct pt2_value *v, const struct aten_row *row);
 /* the node's first; if that is a list, its k-th */
 struct pt2_value *pt2_first_operand(struct pt2 *p, json_t *node, int k);
+/* div.out, add.Tensor_out: what is computed goes to the argument `out`. */
+bool pt2_is_out_form(const char *target);
 
 /* -- Shared by the families of ops */
 

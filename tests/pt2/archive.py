@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cases of programs: an archive, its inputs and PyTorch's results as TensorProtos."""
-import json, os, zipfile
+import copy, json, os, zipfile
 import torch
 from onnx import TensorProto
 
@@ -88,13 +88,14 @@ def write_case(folder, name, f, inputs, dynamic=None, tol=None, edit=None, also=
     shapes = dynamic_shapes(dynamic) if dynamic else None
     if shapes and not isinstance(f, torch.nn.Module):
         shapes = (shapes,)
+    eager = copy.deepcopy(module)          # what a run writes to the program's buffers is not what the archive begins with
     program = torch.export.export(module, tuple(inputs), dynamic_shapes=shapes)
     if edit:
         edit(program.graph)
     sets = []
     for given in (inputs, *also):
         with torch.no_grad():
-            sets.append((given, flat(module(*[x.clone() if isinstance(x, torch.Tensor) else x for x in given]))))
+            sets.append((given, flat(eager(*[x.clone() if isinstance(x, torch.Tensor) else x for x in given]))))
     half = any(x.dtype in HALVES for x in flat(list(inputs)) + sets[0][1])
     tol = tol or ("2e-2 2e-2" if half else "1e-4 1e-5")
 

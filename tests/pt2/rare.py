@@ -246,5 +246,33 @@ case("hermitian_real", lambda x, i: [*(x.mH, x[0].H, x.adjoint()), *(i.mH, i.adj
 case("variance_of_none", lambda x, y: [v for c in (-5, -0.5, 0, 1) for a in (x, y) for v in (torch.var(a, 0, correction=c), *torch.std_mean(a, 0, correction=c))], t(0, 2), t(1, 2))
 
 
+# -- Results that go to an argument `out`: fresh memory, of another type, a view's; read before and after
+def out_forms(x, y):
+    z, w = torch.zeros(4, 6), torch.zeros(4, 6, dtype=F64)
+    with torch.no_grad():
+        r = torch.add(x, y, alpha=2, out=z)
+        before = z + 1
+        torch.mul(x, z, out=w)
+        torch.sub(x, y, out=z[:, :6])
+        turned = z.t()
+        torch.cumsum(x, 0, out=z)
+    return r + 1, before, w, turned
+
+
+case("out_forms", out_forms, t(4, 6), t(4, 6))
+
+
+class Normed(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.line, self.conv = torch.nn.utils.spectral_norm(torch.nn.Linear(6, 5)), torch.nn.utils.spectral_norm(torch.nn.Conv1d(2, 3, 3))
+
+    def forward(self, x, y):
+        return self.line(x), self.conv(y)
+
+
+case("spectral_norm", Normed(), t(4, 6), t(2, 2, 9))
+
+
 if __name__ == "__main__":
     sys.exit(main())
