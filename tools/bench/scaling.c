@@ -45,7 +45,7 @@ struct scaling {
 struct worker {
     double at;         /* when it takes its next chunk */
     int64_t next, end; /* its share */
-    int64_t behind;    /* the last tile that it has run */
+    int64_t behind;    /* the tile behind the last that it has run */
     int past;          /* shares that it has found empty */
 };
 
