@@ -104,12 +104,18 @@ INFER(random_key)
 
 /* -- Views */
 
+/* The result has the attribute's shape, and the operand's type of elements. */
+static bool infer_given_shape(struct ir_ctx *ctx, struct ir_node *n, ir_type t)
+{
+    const struct ir_attr *shape = t ? infer_list(ctx, n, IR_ATTR_shape, -1) : NULL;
+    return shape && infer_sizes_fit(ctx, n, shape->n, shape->exprs) &&
+           infer_set(ctx, n, 0, t->dtype, shape->n, shape->exprs);
+}
+
 INFER(reshape)
 {
     ir_type t = infer_tensor(ctx, n, 0);
-    const struct ir_attr *shape = t ? infer_list(ctx, n, IR_ATTR_shape, -1) : NULL;
-    if (!shape || !infer_sizes_fit(ctx, n, shape->n, shape->exprs) ||
-        !infer_set(ctx, n, 0, t->dtype, shape->n, shape->exprs))
+    if (!infer_given_shape(ctx, n, t))
         return false;
     ir_expr from = ir_num_elements(ctx, t), to = ir_num_elements(ctx, n->out[0]->type);
     ir_assume(ctx, &(struct ir_fact){IR_EQ, from, to, NULL});
@@ -195,15 +201,13 @@ int interp_transpose(struct it_call *c)
 INFER(expand)
 {
     ir_type t = infer_tensor(ctx, n, 0);
-    const struct ir_attr *shape = t ? infer_list(ctx, n, IR_ATTR_shape, -1) : NULL;
-    if (!shape || !infer_sizes_fit(ctx, n, shape->n, shape->exprs) ||
-        !infer_set(ctx, n, 0, t->dtype, shape->n, shape->exprs))
+    if (!infer_given_shape(ctx, n, t))
         return false;
+    ir_type y = n->out[0]->type;
     for (int i = 0; i < t->rank; i++) {
-        int to = i + shape->n - t->rank;
-        if (to < 0 || (!ir_is_value(t->dim[i], 1) && !infer_merge(ctx, t->dim[i], shape->exprs[to])))
-            return infer_fail(ctx, n, "%s cannot be broadcast to %s", ir_type_text(ctx, t),
-                              ir_type_text(ctx, n->out[0]->type));
+        int to = i + y->rank - t->rank;
+        if (to < 0 || (!ir_is_value(t->dim[i], 1) && !infer_merge(ctx, t->dim[i], y->dim[to])))
+            return infer_fail(ctx, n, "%s cannot be broadcast to %s", ir_type_text(ctx, t), ir_type_text(ctx, y));
     }
     return true;
 }
