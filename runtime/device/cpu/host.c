@@ -146,18 +146,25 @@ static bool is_observed(struct tcr_cpu *c, int64_t tiles)
     return c->tile_ns;
 }
 
-static void run_observed(struct tcr_cpu *c, const struct tcr_kernel_launch *l, int64_t begin, int64_t tiles,
-                         struct tcr_env *envs)
+static void time_each(struct tcr_cpu *c, int64_t n, void (*body)(void *arg, int64_t i), void *arg)
 {
     double start = tcr_now();
 
-    for (int64_t i = 0; i < tiles; i++) {
-        run_tiles(c, l, envs, 0, i && !c->apart ? begin + i : -1, begin + i, begin + i + 1);
+    for (int64_t i = 0; i < n; i++) {
+        body(arg, i);
         double end = tcr_now();
         c->tile_ns[i] = end - start;
         start = end;
     }
-    c->observer(c->observed, tiles, c->tile_ns);
+    c->observer(c->observed, n, c->tile_ns);
+}
+
+static void one_tile(void *arg, int64_t i)
+{
+    struct launch *l = arg;
+    int64_t tile = l->begin + i;
+
+    run_tiles(l->c, l->what, l->envs, 0, i && !l->c->apart ? tile : -1, tile, tile + 1);
 }
 
 int tccrt_observe_tiles(struct tccrt_session *s, bool apart, tccrt_tile_observer observer, void *user)
@@ -181,7 +188,7 @@ static const struct tcc_env *run_phase(struct tcr_cpu *c, const struct tcr_kerne
     if (threads <= 1) {
         double start = now_of(&c->device);
         if (!l->small && is_observed(c, tiles))
-            run_observed(c, l, begin, tiles, envs);
+            time_each(c, tiles, one_tile, &(struct launch){.c = c, .envs = envs, .what = l, .begin = begin});
         else
             run_tiles(c, l, envs, 0, -1, begin, begin + tiles);
         took_part(&c->device, 0, start);
@@ -218,19 +225,6 @@ struct each {
     _Atomic int64_t next;
 };
 
-static void each_observed(struct tcr_cpu *c, struct each *e)
-{
-    double start = tcr_now();
-
-    for (int64_t i = 0; i < e->n; i++) {
-        e->body(e->arg, i);
-        double end = tcr_now();
-        c->tile_ns[i] = end - start;
-        start = end;
-    }
-    c->observer(c->observed, e->n, c->tile_ns);
-}
-
 static void each_part(void *arg, int i)
 {
     struct each *e = arg;
@@ -259,7 +253,7 @@ void tcr_host_each(struct tcr_device *host, int64_t n, void (*body)(void *arg, i
     int threads = n < host->threads ? (int)n : host->threads;
 
     if (is_observed(c, n))
-        each_observed(c, &e);
+        time_each(c, n, body, arg);
     else if (threads <= 1)
         each_part(&e, 0);
     else if (c->pool)
