@@ -482,16 +482,10 @@ static bool write_result(struct pt2 *p, int n, bool *refused)
 }
 
 /* The argument `out`. */
-static struct pt2_value *out_operand(struct pt2 *p, json_t *node)
+static struct pt2_value *out_operand(struct pt2 *p)
 {
-    json_t *inputs = js_array(node, "inputs");
-    for (size_t k = 0; k < json_array_size(inputs); k++) {
-        json_t *input = json_array_get(inputs, k);
-        const char *called = js_string(input, "name"), *name = pt2_name_of(json_object_get(input, "arg"));
-        if (called && name && !strcmp(called, "out"))
-            return pt2_lookup(p, name);
-    }
-    return NULL;
+    const char *kind, *name = js_string(pt2_arg(p, "out", &kind), "name");
+    return name ? pt2_lookup(p, name) : NULL;
 }
 
 static bool import_node(struct pt2 *p, json_t *node)
@@ -509,7 +503,7 @@ static bool import_node(struct pt2 *p, json_t *node)
     p->at.reads = false;
     p->at.in_place = in_place != NULL;
     p->at.writes = in_place || (!custom && target && pt2_is_out_form(target));
-    p->at.written = in_place ? pt2_first_operand(p, node, 0) : p->at.writes ? out_operand(p, node) : NULL;
+    p->at.written = in_place ? pt2_first_operand(p, node, 0) : p->at.writes ? out_operand(p) : NULL;
     p->at.no_gradient = pt2_core_stops(p, node) || outer.no_gradient;
     pt2_core_note(p, node);
     int n = count_outputs(p), errors = ir_nerrors(p->ctx);
